@@ -13,33 +13,52 @@ sign(x) is 1 on both sides of 0.  This is right for all even functions of |x|, s
 a kink is the mean of both sides.  In forward mode the product of a tangent and c is examined: see `transforms.forward`.
 
 The search follows products, quotients, sums, `where`, some moves of elements, and odd functions: sin(y), the cotangent
-of -cos(y), is sin(y) / y times y.  If it finds no multiple, the second derivative at the kink is that of the quotient,
-0.  It finds none if |x[0]| is computed twice: the two sizes are different nodes.
+of -cos(y), is sin(y) / y times y.  A size that was broadcast is a common factor of the terms that are summed along the
+new axes.  If the search finds no multiple, the second derivative at the kink is that of the quotient, 0.  It finds none
+in a product of matrices, nor if |x[0]| is computed twice: the two sizes are different nodes.
 """
 
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from codegen.ir import OPS
+from codegen.records import NamedTuple
 
 from ..tape import Node, Primitive, constant, record
 from ..tape.node import CONSTANT, RichNode
 from ..tape.record import IDENTITY, SAME
 from ..tensor import Tensor, handle
-from .primitive import added, adjoint_of, named, spread_to, times, zeros_of
+from .primitive import Ints, added, named, spread_to, times, zeros_of
+from .shaping import keepdims_shape, reshaped
 
 #: The most operations between a cotangent and a size that the search follows.
 DEPTH = 12
 #: The most nodes of a cotangent's history that a key lists.
 _MOST_SEEN = 128
 
+_SHAPED = _CAST, _RESHAPE, _TRANSPOSE = named("cast"), named("reshape"), named("transpose")
+
 #: A test of a node.  Its result is a bool tensor if the answer is known only when the program runs.
 _Is = Callable[[Node], Tensor | bool]
+
+
+class _Size(NamedTuple):
+    """The size that is looked for: a test of nodes before they were reshaped or cast, and its shape here (see `_core`).
+
+    first   the smallest number of a node that can lead to it
+    """
+
+    test: _Is
+    shape: Ints
+    first: float
+
+
 #: The multiple and the rest of a tensor; None: zero.
 _Split = tuple[Tensor | None, Tensor | None]
 #: The cotangents that the inputs get from multiples, and the rest of the result's cotangent.
@@ -48,35 +67,39 @@ _Taken = tuple[list[Tensor | None], Tensor | None]
 
 def divided(g: Tensor, y: Tensor) -> _Split:
     """c and v with g = c * y + v (None: zero), by the operations that made g.   T[...], T[...]  →  T[...], T[...]"""
-    return _split(g.node, _is_same(y.node), DEPTH)
+    return split(g, y.node, _is_same(y.node))
 
 
-def split(t: Tensor, node: Node) -> _Split:
-    """c and v with t = c * node + v, found as by `divided`."""
-    return _split(t.node, lambda n: n is node, DEPTH)
+def split(t: Tensor, node: Node, test: _Is | None = None) -> _Split:
+    """c and v with t = c * node + v, found as by `divided`.   test: of nodes that count as this one"""
+    root = _unshaped(node)
+    first = root.number if test is None else -math.inf
+    return _split(t.node, _Size(test or (lambda n: n is root), _core(node.kind.out.shape), first), DEPTH)
 
 
-def cancelling(c: Tensor, path: Sequence[Node]) -> _Split:
-    """The conjugate of the part of a factor c that cancels the kink of a size's derivative; the rest of c (None: zero).
+def cancelling(c: Tensor, path: Sequence[Node]) -> tuple[list[tuple[Tensor, Tensor]], Tensor | None]:
+    """The parts of a factor c in which the kink of a size's derivative cancels; the rest of c (None: zero).
 
     path   the node of the size, then the moves of its elements up to the place of c
+
+    A part is two factors: any multiple, and the size, its sign or a share, each at the place of c.
     """
-    size, done, rest = path[0], None, c
+    size, parts, rest, place = path[0], [], c, handle(path[-1])
     name, xs = size.kind.op.name, [handle(i) for i in size.inputs]
     if name in ("maximum", "minimum"):
         tests = [(_is_share(*[x.node for x in pair]), named("share")(*pair)) for pair in (xs, xs[::-1])]
     else:
-        tests = [(_is_same(path[-1]), handle(path[-1]))]
+        tests = [(_is_same(path[-1]), place)]
         if name == "abs":
             tests.append((_is_side(size), named("sign")(*xs)))
     for test, factor in tests:
-        multiple, left = _split(rest.node, test, DEPTH)
+        multiple, left = split(rest, path[-1], test) if factor.size == place.size else (None, None)
         if multiple is not None:
-            done = added(done, named("mul")(adjoint_of(multiple), factor))
+            parts.append((multiple, reshaped(factor, place.shape)))
             if left is None:
-                return done, None
+                return parts, None
             rest = left
-    return done, rest
+    return parts, rest
 
 
 def history_key(bar: Node, y: Node) -> tuple[list, list[Node]] | None:
@@ -95,7 +118,8 @@ def history_key(bar: Node, y: Node) -> tuple[list, list[Node]] | None:
         below: list[Node] = []
         while level:
             node = level.pop()
-            met = [test(node) for test in tests]
+            root = _unshaped(node)
+            met = [test(root) for test in tests]
             if len(place) > _MOST_SEEN or any([isinstance(one, Tensor) for one in met]):
                 return None
             op, passes = node.kind.op, node.kind.op in (SAME, IDENTITY)
@@ -111,11 +135,12 @@ def history_key(bar: Node, y: Node) -> tuple[list, list[Node]] | None:
 
 def is_move(op: Primitive) -> bool:
     """True for a move of elements that the search for a multiple follows."""
-    return op.name in _MOVES.values() and OPS[op.name] is op
+    return op.name in (*_MOVES.values(), "reshape") and OPS[op.name] is op
 
 
 def _is_same(y: Node) -> _Is:
     """The test for y, or another node of the same kind and inputs."""
+    y = _unshaped(y)
     first = 1 if y.kind.op.name == "norm" else 0  # the first input of a norm is made from the second
     return lambda n: n is y or (n.kind is y.kind and n.inputs[first:] == y.inputs[first:])
 
@@ -137,7 +162,7 @@ def cancels_size(numerators: Callable[..., tuple]) -> Callable[..., _Taken]:
 
 def cancels_sign(y_bar: Tensor, y: Tensor, xs: tuple, masked: bool) -> _Taken:
     """The rule of |x| for multiples of sign(x), whose square is 1 on both sides of 0, and then for multiples of |x|."""
-    side, rest = _split(y_bar.node, _is_side(y.node), DEPTH)
+    side, rest = split(y_bar, y.node, _is_side(y.node))
     if rest is None:
         return [side], None
     (found,), rest = cancels_size(lambda x: (x,))(rest, y, xs, masked)
@@ -154,7 +179,7 @@ def cancels_share(is_largest: bool) -> Callable[..., _Taken]:
         found: list[Tensor | None] = []
         rest: Tensor | None = y_bar
         for pair in (xs, xs[::-1]) if is_largest else (xs[::-1], xs):  # share(*pair): the partial by each input in turn
-            c, rest = (None, None) if rest is None else _split(rest.node, _is_share(*[x.node for x in pair]), DEPTH)
+            c, rest = (None, None) if rest is None else split(rest, y.node, _is_share(*[x.node for x in pair]))
             found.append(None if c is None else named("mul0")(named("share")(*pair), c))
         return found, rest
 
@@ -204,19 +229,49 @@ def _agree(pairs: list[tuple[Node, Node]]) -> Tensor | bool:
     return False
 
 
-def _split(node: Node, is_size: _Is, depth: int) -> _Split:
+def _core(shape: Ints) -> Ints:
+    """A shape without the extents of 1 with which it begins."""
+    return shape if shape[:1] != (1,) else _core(shape[1:])
+
+
+def _unshaped(node: Node) -> Node:
+    """The node whose elements this one has in another shape, or dtype for real or complex numbers."""
+    while node.inputs and (node.kind.op in (SAME, IDENTITY) or _is_reshape(node) or _is_cast(node)):
+        node = node.inputs[0]
+    return node
+
+
+def _is_cast(node: Node) -> bool:
+    """True for a cast that changes no real number."""
+    return node.kind.op is _CAST and all([n.kind.out.aval.dtype.kind in "fc" for n in (node, node.inputs[0])])
+
+
+def _is_reshape(node: Node) -> bool:
+    """True for a move that leaves the elements in their order."""
+    if node.kind.op is not _TRANSPOSE or not node.inputs:
+        return node.kind.op is _RESHAPE
+    shape = node.inputs[0].kind.out.shape
+    moved = [a for a in node.kind.params[0] if shape[a] != 1]
+    return moved == sorted(moved)
+
+
+def _split(node: Node, size: _Size, depth: int) -> _Split:
     t = handle(node)  # of an argument that is differentiated, not of what the caller gave: gradients flow to it
     while node.kind.op in (SAME, IDENTITY) and node.inputs:
         node = node.inputs[0]
-    op, is_met = node.kind.op, is_size(node)
+    op, shape = node.kind.op, node.kind.out.shape
+    is_met = (shape if shape[:1] != (1,) else _core(shape)) == size.shape and size.test(
+        _unshaped(node) if op in _SHAPED else node
+    )
     if is_met is not False:
         one = spread_to(constant(1.0, t.dtype), t.shape)
         if is_met is True:
             return one, None
         zero = zeros_of(t.aval)
         return named("where")(is_met, one, zero), named("where")(is_met, zero, t)
-    if depth and node.inputs and OPS.get(op.name) is op and op.name in _RULES:
-        return _RULES[op.name](t, node, lambda n, what=is_size: _split(n, what, depth - 1), is_size)
+    can_lead = depth and node.number > size.first and len(shape) >= len(size.shape) and node.inputs
+    if can_lead and op.name in _RULES and OPS.get(op.name) is op:
+        return _RULES[op.name](t, node, lambda n, what=size: _split(n, what, depth - 1), size)
     return None, t
 
 
@@ -225,7 +280,7 @@ def _each(f: Callable[[Tensor], Tensor], split: _Split) -> _Split:
     return None if c is None else f(c), None if rest is None else f(rest)
 
 
-def _sum(t: Tensor, node: Node, split: Callable[..., _Split], is_size: _Is) -> _Split:
+def _sum(t: Tensor, node: Node, split: Callable[..., _Split], size: _Size) -> _Split:
     parts = [split(i) for i in node.inputs]
     if all([c is None for c, _ in parts]):
         return None, t
@@ -235,7 +290,7 @@ def _sum(t: Tensor, node: Node, split: Callable[..., _Split], is_size: _Is) -> _
     return c, rest
 
 
-def _product(t: Tensor, node: Node, split: Callable[..., _Split], is_size: _Is) -> _Split:
+def _product(t: Tensor, node: Node, split: Callable[..., _Split], size: _Size) -> _Split:
     op, (a, b) = node.kind.op, node.inputs
     left = split(a)
     right = (None, None) if op.name == "div" or _is_multiple(left) else split(b)
@@ -248,7 +303,7 @@ def _is_multiple(split: _Split) -> bool:
     return split[0] is not None and split[1] is None
 
 
-def _choice(t: Tensor, node: Node, split: Callable[..., _Split], is_size: _Is) -> _Split:
+def _choice(t: Tensor, node: Node, split: Callable[..., _Split], size: _Size) -> _Split:
     condition, a, b = node.inputs
     (c, v), (d, w) = split(a), split(b)
     if c is None and d is None:
@@ -264,7 +319,7 @@ def _choice(t: Tensor, node: Node, split: Callable[..., _Split], is_size: _Is) -
     return chosen(c, d), chosen(v, w)
 
 
-def _power(t: Tensor, node: Node, split: Callable[..., _Split], is_size: _Is) -> _Split:
+def _power(t: Tensor, node: Node, split: Callable[..., _Split], size: _Size) -> _Split:
     (x,), (n,) = node.inputs, node.kind.params
     c, rest = split(x) if isinstance(n, int) and n > 1 else (None, None)
     if c is None or rest is not None:
@@ -273,7 +328,7 @@ def _power(t: Tensor, node: Node, split: Callable[..., _Split], is_size: _Is) ->
     return named("mul")(c, lower), None
 
 
-def _odd(t: Tensor, node: Node, split: Callable[..., _Split], is_size: _Is) -> _Split:
+def _odd(t: Tensor, node: Node, split: Callable[..., _Split], size: _Size) -> _Split:
     """f(z) = f(z) / z * z for an odd f, where z is a multiple of the size.  At 0 the quotient is the slope of f."""
     z, op = handle(node.inputs[0]), node.kind.op
     c, rest = split(z.node)
@@ -286,32 +341,56 @@ def _odd(t: Tensor, node: Node, split: Callable[..., _Split], is_size: _Is) -> _
     return named("mul")(c, named("where")(is_zero, op.push((one,), t, (z,), node.kind.params), quotient)), None
 
 
-#: The move of which an operation on cotangents is the transpose, or undoes it, by the name of that operation.
-_MOVES = {n: n for n in ("cast", "reshape", "transpose", "flip")} | {"real": "cast", "imag": "cast", "embed": "slice"}
+#: The move of which an operation on cotangents is the transpose, by the name of that operation.
+_MOVES = {"transpose": "transpose", "flip": "flip", "embed": "slice"}
 
 
-def _move(t: Tensor, node: Node, split: Callable[..., _Split], is_size: _Is) -> _Split:
+def _move(t: Tensor, node: Node, split: Callable[..., _Split], size: _Size) -> _Split:
     """The split of elements that were moved, multiplied and moved back: the multiple is moved back like them."""
+    if _is_reshape(node):
+        return _repeated(t, node, split, size)
     op, params, (inner, *starts) = node.kind.op, node.kind.params, node.inputs
-    forward = OPS[_MOVES[op.name]]
+    forward, shape = OPS[_MOVES[op.name]], inner.kind.out.shape
 
     def is_moved(n: Node) -> bool:
-        if n.kind.op is not forward or not n.inputs or list(n.inputs[1:]) != starts or is_size(n.inputs[0]) is not True:
+        if n.kind.op is not forward or not n.inputs or list(n.inputs[1:]) != starts:
+            return False
+        if n.inputs[0].kind.out.shape != t.shape or size.test(_unshaped(n.inputs[0])) is not True:
             return False
         if op.name == "transpose":
             return tuple([n.kind.params[0][a] for a in params[0]]) == tuple(range(t.ndim))
-        return forward.name in ("cast", "reshape") or n.kind.params[:2] == params[:2]
+        return n.kind.params[:2] == params[:2]
 
-    found = split(inner, is_moved)
+    found = split(inner, _Size(is_moved, _core(shape), size.first)) if size.shape == _core(t.shape) else (None, None)
     if found[0] is None:
         return None, t
-    shape = inner.kind.out.shape
     return _each(lambda p: record(op, (spread_to(p, shape), *[handle(s) for s in starts]), params), found)
 
 
-def _conjugate(t: Tensor, node: Node, split: Callable[..., _Split], is_size: _Is) -> _Split:
-    """The split of the conjugate of a multiple of a real size, which was made complex by a cast."""
-    return _each(named("conj"), split(node.inputs[0], lambda n: is_size(n) if n.kind.op.name == "cast" else False))
+def _repeated(t: Tensor, node: Node, split: Callable[..., _Split], size: _Size) -> _Split:
+    """The split of a tensor that was broadcast, reshaped, or summed along axes along which the size is repeated."""
+    op, (inner,), params = node.kind.op, node.inputs, node.kind.params
+    whole, have, shape = inner.kind.out.shape, t.shape, size.shape
+    if op.name != "broadcast_to":
+        kept = keepdims_shape(whole, params[0]) if op.name == "sum" else whole
+        given = (1,) * (len(have) - len(shape)) + shape
+        if shape == _core(have):
+            shape = kept
+        elif any([m not in (1, n) for m, n in zip(given, have, strict=True)]):
+            return None, t
+        elif [n for n in kept if n != 1] == [n for n in have if n != 1]:
+            extents = iter([m for m, n in zip(given, have, strict=True) if n != 1])
+            shape = tuple([n if n == 1 else next(extents) for n in kept])
+        else:
+            return None, t
+    found = split(inner, _Size(size.test, _core(shape), size.first))
+    return (None, t) if found[0] is None else _each(lambda p: record(op, (spread_to(p, whole),), params), found)
+
+
+def _part(t: Tensor, node: Node, split: Callable[..., _Split], size: _Size) -> _Split:
+    """The split of a tensor that was cast, of its conjugate, or of its real or imaginary part: sizes are real."""
+    found = split(node.inputs[0]) if t.dtype.kind in "fc" else (None, t)
+    return _each(lambda p: record(node.kind.op, (p,), node.kind.params), found) if found[0] is not None else (None, t)
 
 
 _RULES: dict[str, Callable[..., _Split]] = {
@@ -320,7 +399,8 @@ _RULES: dict[str, Callable[..., _Split]] = {
     **dict.fromkeys(("sin", "tan", "sinh", "tanh", "arcsin", "arctan", "arcsinh", "arctanh", "erf", "i1"), _odd),
     "power_static": _power,
     "where": _choice,
-    "conj": _conjugate,
+    **dict.fromkeys(("cast", "conj", "real", "imag"), _part),
+    **dict.fromkeys(("broadcast_to", "reshape", "sum"), _repeated),
     **dict.fromkeys(_MOVES, _move),
 }
 #: The operations whose inputs the search looks at.

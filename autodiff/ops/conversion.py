@@ -114,7 +114,10 @@ def as_tensor(x: Any, function: str = "", argument: str = "") -> Tensor:
 
 def holds_tensors(x: list | tuple) -> bool:
     """True if nested lists hold a tensor or structured value."""
-    return any([isinstance(e, AbstractTensor) or (isinstance(e, (list, tuple)) and holds_tensors(e)) for e in x])
+    classes = set(map(type, x))
+    if any([issubclass(c, (list, tuple)) for c in classes]):
+        return any([isinstance(e, AbstractTensor) or (isinstance(e, (list, tuple)) and holds_tensors(e)) for e in x])
+    return any([issubclass(c, AbstractTensor) for c in classes])
 
 
 def foreign_array(x: Any, where: str = "", what: str = "an argument") -> np.ndarray | None:

@@ -18,7 +18,7 @@ from ..errors import GradientError, amount, located
 from ..mode import MODE
 from ..ops import as_tensor, multiply, zeros_like
 from ..ops.cancelling import cancelling, is_move, split
-from ..ops.conversion import as_numpy
+from ..ops.conversion import as_numpy, cast_to
 from ..ops.primitive import added, zeros_of
 from ..tape.ask import evaluate
 from ..tape.lines import visit_rules
@@ -192,12 +192,14 @@ def _op_bars(node: Node, y: Tensor, xs: Sequence[Tensor]) -> Callable[[Tensor], 
 class _Kink(NamedTuple):
     """A tangent with a kink, and the nodes that it is the tangent of.
 
-    path    a size such as |x|, then moves of its elements;  dots: tangents of the size's inputs
+    path    a size such as |x|, then moves of its elements
+    dots    tangents of the size's inputs, and `below` the kinks in them
     """
 
     tangent: Node
     path: tuple[Node, ...]
     dots: tuple[Tensor | None, ...]
+    below: Sequence[_Kink]
 
 
 def _smooth(
@@ -205,35 +207,47 @@ def _smooth(
 ) -> tuple[Tensor, tuple[_Kink, ...]]:
     """A tangent without the kinks that cancel in it, and the kinks that are left.   near: tangents of inputs"""
     op, left = node.kind.op, []
-    for kink in dict.fromkeys(kinks):
+    below: dict[Node, _Kink] = {}
+    for kink in {kink.tangent: kink for kink in kinks}.values():
         if node.inputs[0] is kink.path[-1] and is_move(op):
-            left.append(_Kink(tangent.node, (*kink.path, node), kink.dots))
+            left.append(_Kink(tangent.node, (*kink.path, node), kink.dots, kink.below))
             continue
-        multiple, rest = split(tangent, kink.tangent)
-        if multiple is None or multiple.shape != handle(kink.path[-1]).shape:
-            continue
-        smooth, bent = cancelling(multiple, kink.path)
-        if smooth is not None:
-            terms = [rest, None if bent is None else multiply(bent, handle(kink.tangent)), _unbent(kink, smooth)]
-            total = reduce(added, terms)
-            tangent = zeros_like(tangent) if total is None else total
+        straight, bent = _straightened(tangent, kink)
+        if straight is not tangent:
+            below |= {kink.tangent: kink for kink in kink.below}
+        tangent = straight
         if bent is not None:
             left.append(kink)
+    for kink in below.values():
+        tangent, _ = _straightened(tangent, kink)
     if "cancels" in op.traits:
-        left.append(_Kink(tangent.node, (node,), tuple([near.get(i) for i in node.inputs])))
+        left.append(_Kink(tangent.node, (node,), tuple([near.get(i) for i in node.inputs]), kinks))
     return tangent, tuple(left)
 
 
-def _unbent(kink: _Kink, multiple: Tensor) -> Tensor | None:
-    """The product of a tangent with a kink and a multiple of the size, in which the kink cancels."""
+def _straightened(tangent: Tensor, kink: _Kink) -> tuple[Tensor, Tensor | None]:
+    """A tangent without a kink where that cancels, itself if nowhere; and the factor of the kink that is left."""
+    multiple, rest = split(tangent, kink.tangent)
+    if multiple is None:
+        return tangent, None
+    parts, bent = cancelling(multiple, kink.path)
+    if not parts:
+        return tangent, bent
+    terms = [(bent, handle(kink.tangent)), *[(c, _unbent(kink, factor)) for c, factor in parts]]
+    found = [multiply(c, cast_to(dot, c.dtype)) for c, dot in terms if c is not None and dot is not None]
+    total = reduce(added, found, rest)
+    return zeros_like(tangent) if total is None else total, bent
+
+
+def _unbent(kink: _Kink, factor: Tensor) -> Tensor | None:
+    """The product of a tangent with a kink and a factor, such as the size, in which the kink cancels."""
     size, moved = kink.path[0], kink.path[-1]
     bars = _op_bars(size, handle(size), [handle(i) for i in size.inputs])
-    return _transposed(lambda u: bars(_through(kink.path, multiple, u)), handle(moved), size.inputs, kink.dots)
+    return _transposed(lambda u: bars(_through(kink.path, multiply(factor, u))), handle(moved), size.inputs, kink.dots)
 
 
-def _through(path: tuple[Node, ...], multiple: Tensor, u: Tensor) -> Tensor:
-    """The cotangent of a size: u times a multiple is the cotangent of its moved elements, and is moved back."""
-    bar = multiply(multiple, u)
+def _through(path: tuple[Node, ...], bar: Tensor) -> Tensor:
+    """The cotangent of a size, from that of its moved elements."""
     for node in reversed(path[1:]):
         op, xs = node.kind.op, tuple([handle(i) for i in node.inputs])
         assert op.pull is not None, node

@@ -204,6 +204,45 @@ def test_the_second_derivative_is_the_limit(name, route):
     np.testing.assert_allclose(ROUTES[route](f, x), expected, rtol=1e-6, atol=1e-12)
 
 
+@pytest.mark.parametrize("name", [name for name in SMOOTH if name.startswith("max")])
+@pytest.mark.parametrize("inner", ["forward", "reverse"])
+@pytest.mark.parametrize("outer", ["forward", "reverse"])
+def test_a_jacobian_of_a_jacobian_is_the_limit_in_a_tie(name, inner, outer):
+    f, x, expected = SMOOTH[name]
+    found = ad.jacobian(ad.jacobian(f, mode=inner), mode=outer)(x)
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-12)
+
+
+WEIGHTS = np.array([1.0, 2.0, 3.0])
+#: As SMOOTH, of sizes that are broadcast: the other factor in which they cancel has more axes, or was summed over some.
+BROADCAST = {
+    "abs": (lambda x: ad.sum(ad.abs(x[0]) * (ad.abs(x[0]) * WEIGHTS)) + x[1] ** 2, ZERO, np.diag([12.0, 2.0])),
+    "(abs w)**2": (lambda x: ad.sum((ad.abs(x)[:, None] * WEIGHTS) ** 2), ZERO, 28 * EYE),
+    "abs of columns": (lambda x: ad.sum(ad.abs(x)[:, None] * (ad.abs(x)[:, None] * WEIGHTS)), ZERO, 12 * EYE),
+    "sum of rows": (lambda x: ad.sum(ad.sum(ad.abs(x) * WEIGHTS[:, None], 0) * ad.abs(x)), ZERO, 12 * EYE),
+    "vmap": (lambda x: ad.sum(ad.vmap(lambda e: ad.abs(e) * (ad.abs(e) * WEIGHTS))(x)), ZERO, 12 * EYE),
+    "norm": (lambda x: ad.sum((ad.norm(x) * WEIGHTS) ** 2), ZERO, 28 * EYE),
+    "norm, axis kept": (
+        lambda x: ad.sum(ad.norm(x, keepdims=True) * (ad.norm(x, keepdims=True) * WEIGHTS)), ZERO, 12 * EYE),
+    "max * min": (_extremes(lambda p, q: ad.sum(p * (q * WEIGHTS))), 3 * np.ones(2), 6 * CROSS),
+    "max * min, both": (_extremes(lambda p, q: ad.sum((p * WEIGHTS) * (q * WEIGHTS))), ONES[:2], 14 * CROSS),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BROADCAST)
+def test_the_second_derivative_is_the_limit_where_a_size_is_broadcast(name):
+    f, x, expected = BROADCAST[name]
+    for route in ("hessian", "recorded", "hvp", "jit outside", "vmap", "forward over forward", "reverse over forward",
+                  "forward mode of all", "eager", "eager, forward"):  # fmt: skip
+        np.testing.assert_allclose(ROUTES[route](f, x), expected, rtol=1e-12, atol=1e-12, err_msg=route)
+
+
+@pytest.mark.parametrize("product", [lambda y: y @ y, lambda y: ad.einsum("i,i->", y, y), lambda y: ad.vdot(y, y)])
+def test_a_size_cancels_in_a_product_with_itself_in_reverse_mode(product):
+    for route in ("hessian", "recorded", "hvp", "jit outside", "vmap", "eager"):
+        np.testing.assert_allclose(ROUTES[route](lambda x: product(ad.abs(x)), ZERO), 2 * EYE, err_msg=route)
+
+
 @pytest.mark.parametrize("name", [n for n, (_, x, _) in SMOOTH.items() if not x.any() and n[:3] not in ("flo", "sto")])
 def test_the_derivative_is_what_it_was(name):
     f, x, _ = SMOOTH[name]
@@ -446,10 +485,32 @@ def test_an_argument_beside_a_size_keeps_its_second_derivative(size, of):
         np.testing.assert_allclose(second, v * by_hand, rtol=1e-14)
 
 
-def test_a_size_and_its_conjugate_cancel_in_reverse_mode():
-    def f(x):
-        z = ad.abs(x) * (0.6 + 0.8j)
-        return ad.sum(ad.real(z * ad.conj(z)))
+def _tied(x):
+    a, b = x, x / 2
+    return ad.sum(ad.abs(ad.minimum(a, b) + 1j * ad.maximum(a, b)) ** 2)
 
-    for route in ("hessian", "recorded", "hvp", "jit outside", "vmap", "checkpoint"):
-        np.testing.assert_allclose(ROUTES[route](f, ZERO), 2 * EYE, rtol=1e-12)
+
+def _conjugates(x):
+    z = ad.abs(x) * (0.6 + 0.8j)
+    return ad.sum(ad.real(z * ad.conj(z)))
+
+
+@pytest.mark.parametrize("f, expected", [
+    (_conjugates, 2 * EYE),
+    (_tied, 2.5 * EYE),
+    (lambda x: ad.abs(ad.abs(x[0]) + 1j * ad.abs(x[1])) ** 2, 2 * EYE),
+    (lambda x: ad.sum(ad.real(ad.abs(x) * ad.sin(ad.abs(x) * (1 + 0j)))), 2 * EYE),
+    (lambda x: ad.sum(ad.astype(ad.abs(x), ad.complex64) * ad.abs(x)).real, 2 * EYE),
+], ids=["conjugates", "tied", "size of sizes", "sin", "complex64"])  # fmt: skip
+def test_sizes_cancel_in_complex_numbers_that_are_made_of_them(f, expected):
+    for route in ("hessian", "recorded", "hvp", "jit outside", "vmap", "checkpoint", "forward over forward",
+                  "reverse over forward", "forward mode of all", "while_loop", "eager", "eager, forward"):  # fmt: skip
+        np.testing.assert_allclose(ROUTES[route](f, ZERO), expected, rtol=1e-6, err_msg=route)
+
+
+def test_a_cast_to_integers_is_no_multiple_of_what_was_cast():
+    def f(x):
+        return ad.sum(ad.abs(x) * ad.astype(ad.astype(ad.abs(x), ad.int64), ad.float64) ** 2)
+
+    for route in ("hessian", "hvp", "forward over forward", "reverse over forward"):
+        np.testing.assert_array_equal(ROUTES[route](f, np.array([0.0, 2.5])), 0 * EYE)

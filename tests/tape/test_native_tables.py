@@ -3,6 +3,7 @@
 import ast
 import gc
 import sys
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -140,6 +141,23 @@ def test_what_would_not_be_found_again_is_not_learnt(value, native):
         made_anew = ast.literal_eval(repr(value))
         assert float(scaled(x, made_anew)[0, 1].detach()) == 4.0
     assert len(runs) == 6 and len(scaled.learned) == 0
+
+
+def test_long_lists_that_come_once_are_not_kept(native):
+    @template.public(1)
+    def scaled(x, by):
+        return x * 2.0
+
+    recorder.uninstall()
+    recorder.install()
+    x = matrix()
+    tracemalloc.start()
+    for i in range(40):
+        scaled(x, [i, *range(10_000)])
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept < 1_000_000
+
 
 
 def test_a_list_that_changes_is_another_static_value(native):
