@@ -40,8 +40,8 @@ from ..ops.conversion import as_numpy
 from ..stand_ins import StandsForArray, standing
 from ..tape.ask import value_of
 from ..tape.leaves import leaf, number_like_traced, tracked_node
-from ..tape.node import Node
-from ..tape.record import ALIASES, identity_of, state
+from ..tape.node import LEAF, Node
+from ..tape.record import ALIASES, IDENTITY, identity_of, state
 from ..tape.walk import gradient_inputs, uncommon, value_inputs
 from ..tensor import CLASSES, AbstractTensor, Tensor, handle
 
@@ -333,7 +333,12 @@ def _origin(node: Node) -> Node:
 
 
 def tracks_outside(past: list[Node], mine: set[Node]) -> bool:
-    """True if gradients can flow from a history to anything but the fresh nodes of this transformation."""
+    """True if gradients can flow from a history to anything but the fresh nodes of this transformation.
+
+    A fresh node that is younger than all of `mine` is one of an inner transformation, which has ended: the argument y
+    of `grad(f, argnums=(0, 1))(x, y)`, say.  Nobody can ask for a gradient there.
+    """
+    oldest = min([n.number for n in mine], default=0)
     for node in uncommon(past):
         if node.leaf is not None:
             if node not in mine:
@@ -341,6 +346,8 @@ def tracks_outside(past: list[Node], mine: set[Node]) -> bool:
         elif node in mine:
             if any([i.kind.out.requires_grad for i in node.inputs]):
                 return True
-        elif not any([i.kind.out.requires_grad for i in gradient_inputs(node)]):
+        elif not any([i.kind.out.requires_grad for i in gradient_inputs(node)]) and (
+            node.number < oldest or node.kind.op not in (IDENTITY, LEAF)
+        ):
             return True
     return False

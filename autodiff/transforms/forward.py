@@ -318,7 +318,7 @@ def jvp(f: Callable, primals: Any, tangents: Any) -> tuple[Any, Any]:
     outs, out_structure = tree.flatten(result)
     outs = [as_tensor(o) if isinstance(o, AbstractTensor) or is_differentiable(o) else o for o in outs]
     places = [k for k, o in enumerate(outs) if isinstance(o, Tensor)]
-    found = pushed_to([outs[k] for k in places], given, made_plain)
+    found = pushed_to([outs[k] for k in places], made, given, made_plain)
     if made_plain:
         evaluate([t.node for t in found])
         found = plain_results(found)
@@ -352,12 +352,12 @@ def pushed(past: list[Node], given: Mapping[Node, Tensor], results: Sequence[Nod
     return TangentPass(past, given, results, tracks or (MODE.get().eager and is_looked_at(past)))
 
 
-def pushed_to(outs: Sequence[Tensor], given: dict[Node, Tensor], is_array: bool) -> list[Tensor]:
-    """The results in the form that the caller gets, followed by their tangents."""
-    ends = [o.node for o in outs]
+def pushed_to(outs: Sequence[Tensor], made: list[Any], given: dict[Node, Tensor], is_array: bool) -> list[Tensor]:
+    """The results in the form that the caller gets, followed by their tangents.   made: the fresh arguments"""
+    ends, mine = [o.node for o in outs], {x.node for x in made if isinstance(x, Tensor)}
     past = history(ends)
     tracks = (MODE.get().tracks and not is_array) and (
-        any([d.node.kind.out.requires_grad for d in given.values()]) or tracks_outside(past, set(given))
+        any([d.node.kind.out.requires_grad for d in given.values()]) or tracks_outside(past, mine)
     )
     push = pushed(past, given, ends, tracks)
     if is_watching():

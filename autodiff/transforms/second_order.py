@@ -250,7 +250,7 @@ def hvp(f: Callable, primals: Any, tangents: Any) -> Any:
         check_differentiable(i, x, name)
     args, leaves = tree.unflatten(structure, made), [handle(x.node) for x in made if isinstance(x, Tensor)]
     gradients = gradients_with_history(f, args, {}, leaves, name, "hvp")
-    dots: list[Any] = pushed_to(gradients, given, made_plain)[len(gradients) :]
+    dots: list[Any] = pushed_to(gradients, made, given, made_plain)[len(gradients) :]
     if made_plain:
         evaluate([t.node for t in dots])
         dots = plain_results(dots)

@@ -93,3 +93,47 @@ def test_a_covariance_has_the_dtype_of_its_data(weights):
 def test_an_axis_that_a_vector_product_has_not_is_its_own_error():
     with pytest.raises(ad.ShapeError, match="cross: no axis 4 in the result"):
         ad.cross(np.ones((2, 3)), np.ones((2, 3)), axisc=4)
+
+
+def test_results_track_nothing_where_only_arguments_of_inner_transformations_track():
+    x, y = ad.tensor(POINT), ad.tensor(DIRECTION)
+    w = ad.tensor(2.0, requires_grad=True)
+
+    def inner(x, factor=1.0):
+        return ad.grad(lambda x, y: ad.sum(ad.cos(x)) * ad.sum(ad.tanh(y)) * factor, argnums=(0, 1))(x, y)
+
+    def tracking(found):
+        return {t.requires_grad for t in ad.tree.leaves(found)}
+
+    def transformed(f):
+        yield ad.jvp(f, (x,), (x,))
+        yield ad.vjp(f, x)[0]
+        yield ad.jacobian(f)(x)
+        yield ad.value_and_grad(lambda x: ad.sum(f(x)[1]))(x)
+
+    assert [tracking(found) for found in transformed(inner)] == [{False}] * 4
+    assert [tracking(found) for found in transformed(lambda x: inner(x, w))] == [{True}] * 4
+    assert tracking(ad.jvp(lambda y, x: x * ad.sum(ad.tanh(y)), (y, x), (None, x))) == {False}
+
+
+@pytest.mark.parametrize("inner", [
+    lambda x: ad.grad(lambda z: ad.sum(z * 3 * x * x))(ad.ones_like(x)),
+    lambda x: ad.grad(lambda z: (ad.sum(z), 3 * x * x), has_aux=True)(ad.ones_like(x))[1],
+    lambda x: ad.jvp(lambda x: x ** 3, (x,), (ad.ones_like(x),))[1],
+])  # fmt: skip
+def test_a_rule_that_differentiates_keeps_the_history_of_what_it_closes_over(inner):
+    @ad.function
+    def cube(x): ...
+
+    @cube.forward
+    def _(ctx, x):
+        ctx.save_for_backward(x=x)
+        return x ** 3
+
+    @cube.backward
+    def _(ctx, y_bar):
+        return {"x": y_bar * inner(ctx.saved_variables.x)}
+
+    x = ad.tensor(POINT)
+    found = ad.hvp(lambda x: ad.sum(cube(x)), (x,), (ad.ones_like(x),))
+    np.testing.assert_allclose(found, 6 * POINT)
