@@ -52,11 +52,13 @@ class _Size(NamedTuple):
     """The size that is looked for: a test of nodes before they were reshaped or cast, and its shape here (see `_core`).
 
     first   the smallest number of a node that can lead to it
+    missed  nodes from which the search did not find it, with the number of operations that it followed
     """
 
     test: _Is
     shape: Ints
     first: float
+    missed: dict[Node, int]
 
 
 #: The multiple and the rest of a tensor; None: zero.
@@ -74,7 +76,7 @@ def split(t: Tensor, node: Node, test: _Is | None = None) -> _Split:
     """c and v with t = c * node + v, found as by `divided`.   test: of nodes that count as this one"""
     root = _unshaped(node)
     first = root.number if test is None else -math.inf
-    return _split(t.node, _Size(test or (lambda n: n is root), _core(node.kind.out.shape), first), DEPTH)
+    return _split(t.node, _Size(test or (lambda n: n is root), _core(node.kind.out.shape), first, {}), DEPTH)
 
 
 def cancelling(c: Tensor, path: Sequence[Node]) -> tuple[list[tuple[Tensor, Tensor]], Tensor | None]:
@@ -270,9 +272,12 @@ def _split(node: Node, size: _Size, depth: int) -> _Split:
         zero = zeros_of(t.aval)
         return named("where")(is_met, one, zero), named("where")(is_met, zero, t)
     can_lead = depth and node.number > size.first and len(shape) >= len(size.shape) and node.inputs
-    if can_lead and op.name in _RULES and OPS.get(op.name) is op:
-        return _RULES[op.name](t, node, lambda n, what=size: _split(n, what, depth - 1), size)
-    return None, t
+    if not (can_lead and op.name in _RULES and OPS.get(op.name) is op) or size.missed.get(node, 0) >= depth:
+        return None, t
+    found = _RULES[op.name](t, node, lambda n, what=size: _split(n, what, depth - 1), size)
+    if found[0] is None:
+        size.missed[node] = depth
+    return found
 
 
 def _each(f: Callable[[Tensor], Tensor], split: _Split) -> _Split:
@@ -361,7 +366,7 @@ def _move(t: Tensor, node: Node, split: Callable[..., _Split], size: _Size) -> _
             return tuple([n.kind.params[0][a] for a in params[0]]) == tuple(range(t.ndim))
         return n.kind.params[:2] == params[:2]
 
-    found = split(inner, _Size(is_moved, _core(shape), size.first)) if size.shape == _core(t.shape) else (None, None)
+    found = split(inner, _Size(is_moved, _core(shape), size.first, {})) if size.shape == _core(t.shape) else (None, t)
     if found[0] is None:
         return None, t
     return _each(lambda p: record(op, (spread_to(p, shape), *[handle(s) for s in starts]), params), found)
@@ -383,7 +388,7 @@ def _repeated(t: Tensor, node: Node, split: Callable[..., _Split], size: _Size) 
             shape = tuple([n if n == 1 else next(extents) for n in kept])
         else:
             return None, t
-    found = split(inner, _Size(size.test, _core(shape), size.first))
+    found = split(inner, _Size(size.test, _core(shape), size.first, {}))
     return (None, t) if found[0] is None else _each(lambda p: record(op, (spread_to(p, whole),), params), found)
 
 

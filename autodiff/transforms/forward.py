@@ -352,6 +352,25 @@ def pushed(past: list[Node], given: Mapping[Node, Tensor], results: Sequence[Nod
     return TangentPass(past, given, results, tracks or (MODE.get().eager and is_looked_at(past)))
 
 
+def tangents_of(
+    results: Sequence[Node], past: list[Node], given: Mapping[Node, Tensor], tracks: bool
+) -> Sequence[Tensor | None]:
+    """The tangents of results, by `pushed`.
+
+    Where kinks may cancel, Python looks at nearly every tangent.  Such a pass is replayed once it is known: the wiring
+    of its nodes, with their kinds, decides all that it records if it calls no function of a user's.
+    """
+    dots = [t.node for t in given.values()]
+    key, nodes = None, [x for n in past for x in (n, *n.inputs)]
+    has_kinks = any(["cancels" in n.kind.op.traits for n in past])
+    if has_kinks and not any([n.call is not None for n in past]) and not any([n.inputs for n in dots]):
+        key = ("tangents", tuple([(n.kind, type(n), len(n.inputs)) for n in past]), tracks)
+    programs = None if key is None else RulePrograms.for_pass(tracks)
+    return run_or_replay(
+        programs, key, [*nodes, *given, *dots, *results], lambda: pushed(past, given, results, tracks).results
+    )
+
+
 def pushed_to(outs: Sequence[Tensor], made: list[Any], given: dict[Node, Tensor], is_array: bool) -> list[Tensor]:
     """The results in the form that the caller gets, followed by their tangents.   made: the fresh arguments"""
     ends, mine = [o.node for o in outs], {x.node for x in made if isinstance(x, Tensor)}
@@ -359,10 +378,13 @@ def pushed_to(outs: Sequence[Tensor], made: list[Any], given: dict[Node, Tensor]
     tracks = (MODE.get().tracks and not is_array) and (
         any([d.node.kind.out.requires_grad for d in given.values()]) or tracks_outside(past, mine)
     )
-    push = pushed(past, given, ends, tracks)
     if is_watching():
-        watch_pushed(push.pairs(), [t for t in push.results if t is not None])
+        push = pushed(past, given, ends, tracks)
+        found = push.results
+        watch_pushed(push.pairs(), [t for t in found if t is not None])
+    else:
+        found = tangents_of(ends, past, given, tracks)
     # A tangent that was made by transposing a VJP rule tracks the auxiliary cotangent u: detach it.
-    dots = push.results if tracks else untracked(push.results)
+    dots = found if tracks else untracked(found)
     shown = outs if tracks or is_array else [record(DETACH, (o,)) for o in outs]
     return [*shown, *[zeros_like(handle(n)) if t is None else t for n, t in zip(ends, dots, strict=True)]]

@@ -39,7 +39,7 @@ from .arguments import (
 )
 from .backward_pass import emit, group_of, untracked
 from .batch.walk import NoBatchRule, each
-from .forward import paired, pushed, pushed_to, with_directions
+from .forward import paired, pushed_to, tangents_of, with_directions
 from .functional import gradients_with_history
 from .reverse import LooksAtCotangents, Many
 
@@ -182,7 +182,7 @@ def _push(
     """The passes forward from one argument.   tracks: their results are recorded with a history"""
 
     def push(given: list[Tensor]) -> list[Tensor | None]:
-        dots = pushed(past, {x.node: given[0]}, [r.node for r in results], tracks).results
+        dots = tangents_of([r.node for r in results], past, {x.node: given[0]}, tracks)
         return dots if tracks else untracked(dots)
 
     return push([units]) if many is None else many.each(push, [units])

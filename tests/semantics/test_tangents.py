@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import sys
+
 import numpy as np
 import pytest
 
@@ -137,3 +140,50 @@ def test_a_rule_that_differentiates_keeps_the_history_of_what_it_closes_over(inn
     x = ad.tensor(POINT)
     found = ad.hvp(lambda x: ad.sum(cube(x)), (x,), (ad.ones_like(x),))
     np.testing.assert_allclose(found, 6 * POINT)
+
+
+KINKED = {
+    "abs": lambda x, c: ad.sum(ad.abs(x * c) * ad.abs(x) ** 2),
+    "maximum": lambda x, c: ad.sum(ad.maximum(x, c * x) ** 3),
+    "norm": lambda x, c: ad.sum(x / (1 + c * ad.linalg.norm(x))),
+    "changing": lambda x, c: ad.sum(ad.abs(x) * (ad.abs(x) if c > 1 else x)),
+    "of a tensor": lambda x, c: ad.sum(ad.abs(x * ad.exp(ad.tensor(c))) ** 3),
+}  # fmt: skip
+
+
+def searches(call):
+    """The result of a call, and the names of the functions that it enters."""
+    entered = set()
+    sys.setprofile(lambda frame, *_: entered.add(frame.f_code.co_name))
+    try:
+        return call(), entered
+    finally:
+        sys.setprofile(None)
+
+
+def derivatives(f, x, v, c):
+    """The tangent of f(x, c) along v, and the second derivatives along v."""
+    return ad.jvp(lambda x: f(x, c), (x,), (v,))[1], ad.hvp(lambda x: f(x, c), (x,), (v,))
+
+
+@pytest.mark.parametrize("name", KINKED)
+def test_a_known_pass_looks_for_no_kinks(name, monkeypatch):
+    x = np.array([0.5, -2.0, 1.5, 0.0])
+    for k in range(8):
+        given = KINKED[name], np.roll(x, k) * (k != 3), np.roll(DIRECTION.ravel(), k), 1.0 + k % 2
+        found, met = searches(functools.partial(derivatives, *given))
+        assert "cancelling" not in met or k < 6
+        with monkeypatch.context() as patch:
+            patch.setattr(ad.config, "eager", True)
+            for one, other in zip(found, derivatives(*given), strict=True):
+                np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-14)
+
+
+def test_a_known_pass_with_kinks_keeps_the_history_of_what_it_closes_over():
+    w = ad.tensor(POINT, requires_grad=True)
+    for k in range(6):
+        x, v = ad.tensor(DIRECTION + k), ad.tensor(POINT - k)
+        found = ad.hvp(lambda x: ad.sum(ad.abs(x * w) ** 2), (x,), (v,))
+        w.grad = None
+        ad.sum(found * found).backward()
+        np.testing.assert_allclose(w.grad, 16 * POINT**3 * (POINT - k) ** 2, rtol=1e-12)
