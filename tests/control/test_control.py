@@ -471,3 +471,24 @@ def test_a_custom_function_in_a_checkpoint_tracks_exactly_if_its_arguments_do():
     np.testing.assert_array_equal(x.grad, [30.0])
     gradient = ad.grad(lambda y: again(x.detach(), y).sum())
     np.testing.assert_array_equal(gradient(np.array([5.0])), [4.0])
+
+
+@pytest.mark.parametrize("is_eager", [False, True])
+@pytest.mark.parametrize("call", [
+    lambda: ad.scan(lambda c, x: (c, "text"), 1.0, np.ones(3)),
+    lambda: ad.fori_loop(0, 3, lambda i, c: (c[0], "text"), (1.0, 2.0)),
+    lambda: ad.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, "text"), (0, 2.0)),
+    lambda: ad.cond(ad.tensor(1.0) > 0, lambda: "text", lambda: 2.0),
+], ids=["scan", "fori_loop", "while_loop", "cond"])  # fmt: skip
+def test_a_result_that_is_no_tensor_is_called_a_result(call, is_eager, monkeypatch):
+    monkeypatch.setattr(ad.config, "eager", is_eager)
+    with pytest.raises(ad.DispatchError, match=r"^a result is a str, not a tensor"):
+        call()
+
+
+def test_branches_of_two_dtypes_or_shapes_are_told_how_to_agree():
+    x = ad.tensor([1.0, 2.0])
+    with pytest.raises(ad.DTypeError, match=r"f64\[2\] in one(?s:.)*let both branches give ad.astype\(..., ad.float64"):
+        ad.cond(x.sum() > 0, lambda x: x, lambda x: ad.astype(x, ad.float32), x)
+    with pytest.raises(ad.ShapeError, match=r"f64\[\] in the other(?s:.)*let both branches give one shape"):
+        ad.cond(x.sum() > 0, lambda x: x, lambda x: x.sum(), x)
