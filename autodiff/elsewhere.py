@@ -36,6 +36,7 @@ OF_FUNCTIONS = {
     **dict.fromkeys(("eig", "eigvals", "schur"), "there are ad.linalg.eigh and ad.linalg.svd"),
     **dict.fromkeys(("cho_factor", "cho_solve"), "ad.Cholesky(a) is a factor that ad.linalg.solve takes"),
     "bfloat16": "dtypes of floats are ad.float32 and ad.float64",
+    "associative_scan": "sums and products are ad.cumsum and ad.cumprod; ad.scan takes any step",
     "block": "rows of blocks are ad.vstack([ad.hstack([a, b]), ad.hstack([c, d])])",
     "block_until_ready": "a value is computed when it is read: float(t), t.numpy()",
     "clone": "write t.copy()",
@@ -52,6 +53,7 @@ OF_FUNCTIONS = {
     "load": "values are written and read by NumPy: np.load",
     "logdet": "write ad.linalg.slogdet(a)[1]",
     "lognormal": "write ad.exp(ad.random.normal(key, shape))",
+    "map": "write ad.vmap(f)(xs), or, one step after the other, ad.scan",
     "masked_select": "write x[mask]",
     "multivariate_normal": "write mean + ad.linalg.cholesky(cov) @ ad.random.normal(key, mean.shape)",
     "nn": "there are no layers; docs/gallery has a convolutional network and a transformer",
@@ -68,6 +70,7 @@ OF_FUNCTIONS = {
     "segment_max": "write i = ad.argsort(x); y = ad.full(n, -ad.inf, x.dtype); y[ids[i]] = x[i]; columns by ad.vmap",
     "segment_min": "write i = ad.argsort(-x); y = ad.full(n, ad.inf, x.dtype); y[ids[i]] = x[i]; columns by ad.vmap",
     "set_default_dtype": "give dtype=ad.float32 where data are made",
+    "switch": "nest ad.cond, or compute all and choose by ad.select",
     "topk": "write ad.argsort(x, descending=True)[:k]",
 }  # fmt: skip
 

@@ -212,8 +212,11 @@ def _check(traced: Traced) -> None:
         raise ShapeError(located(f"cond: one branch gives {yes}, the other {no}"))
     for name, a, b in zip(yes.names("result"), *[body.graph.outputs for body in traced.bodies], strict=True):
         if a.aval != b.aval:
-            error = ShapeError if a.aval.shape != b.aval.shape else DTypeError
-            raise error(located(f"cond: {name} is {a.aval} in one branch and {b.aval} in the other"))
+            told = f"cond: {name} is {a.aval} in one branch and {b.aval} in the other"
+            if a.aval.shape != b.aval.shape:
+                raise ShapeError(located(told, "let both branches give one shape: ad.broadcast_to, ad.zeros_like"))
+            wider = np.promote_types(a.aval.dtype, b.aval.dtype)
+            raise DTypeError(located(told, f"let both branches give ad.astype(..., ad.{wider})"))
 
 
 def checkpoint(f: Callable) -> Callable:

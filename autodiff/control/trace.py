@@ -94,6 +94,8 @@ def in_dtypes(start: Sequence[Any], body: Body, hidden: Sequence[Tensor]) -> lis
     body, hidden   the recorded step; its hidden inputs
     """
     weak = [is_python_number(x) for x in (*start, *[None] * (len(body.arguments) - len(start)))]
+    if True not in weak:
+        return None
     numbers = [t.node.kind.out.weak or is_python_number(t.node.value) for t in hidden]
     fixed = body.differing([not is_number for is_number in (*weak, *numbers)])
     begun = [_begun(x, node.kind.out.aval, is_fixed) if is_weak else x
@@ -166,7 +168,7 @@ def taken_apart(arguments: Any, taken: tuple[type, ...]) -> tuple[list[Tensor], 
 
 def run_as_written(f: Any, *args: Any) -> Any:
     """f of these arguments as plain Python; its results become tensors, as those of a trace are."""
-    return tree.map(lambda x: x if x is None else as_tensor(x), f(*args))
+    return tree.map(lambda x: x if x is None else as_tensor(x, argument="a result"), f(*args))
 
 
 def as_result(value: Any) -> Any:
@@ -224,7 +226,7 @@ def _recorded(f: Callable, examples: Sequence[Any], taken: Any) -> tuple[int, li
     arguments = [t.node for t, x in zip(made, leaves, strict=True) if isinstance(x, ExampleOf)]
     with tracing(since):
         found, nesting = Nesting.of(called_with(f, tree.unflatten(structure, made), {}), taken)
-        return since, arguments, [as_tensor(x).node for x in found], nesting
+        return since, arguments, [as_tensor(x, argument="a result").node for x in found], nesting
 
 
 def check_kept(

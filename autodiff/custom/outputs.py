@@ -31,7 +31,7 @@ from ..frames import UserLine
 from ..mode import MODE
 from ..tape.leaves import leaf
 from ..tape.node import Node
-from ..tape.record import identity_of
+from ..tape.record import hooked, identity_of
 from ..tensor import Tensor
 
 
@@ -152,7 +152,7 @@ def dirty_places(function: str, inner: Sequence[Tensor], given: Sequence[Tensor]
             raise GradientError(located(f"{function}: mark_dirty of something that is no input of this call"))
         found[number] = inner[number]
     for k, (t, node) in enumerate(zip(inner, nodes, strict=True)):
-        if k not in found and t.node is not node:
+        if k not in found and t.node not in (node, hooked(node)):
             raise GradientError(located(
                 f"{function}: forward changes its input {k} ({t.aval}) in place without saying so",
                 "declare it: ctx.mark_dirty(input), and return it; or compute a new tensor",

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..custom.function import Function
-from ..errors import DTypeError, ShapeError, located
+from ..errors import ShapeError, located
 from ..tape import as_new_result, constant, record
 from ..tensor import Tensor
 from .arrays import where_of_arrays
@@ -198,7 +198,8 @@ def clip(x, min=None, max=None):
     """
     x = as_tensor(x, "clip", "x")
     if x.dtype == np.bool_:
-        raise DTypeError(located(f"clip: takes float or integer arrays, got {x.aval}"))
+        x = x if min is None else maximum(x, min)
+        return as_new_result(x) if max is None else minimum(x, max)
     bounds = [(name, bound) for name, bound in (("min", min), ("max", max)) if bound is not None]
     x, *bounds_of = in_common_dtype("clip", (("x", x), *bounds), "fi")
     if not bounds_of:

@@ -66,8 +66,9 @@ def as_tensor(x: Any, function: str = "", argument: str = "") -> Tensor:
     becomes a constant, copied unless it is read-only; a number gets its default dtype (float: float64, int: int64);
     nested lists that hold tensors of one shape are joined into one tensor.
 
-    `function` and `argument` are named in errors.  Raises DTypeError for arrays of a dtype that this
-    library does not have, DispatchError for anything else, OverflowError for an int beyond 64 bits.
+    `function` and `argument` are named in errors; without a function, `argument` is a phrase such as "a result".
+    Raises DTypeError for arrays of a dtype that this library does not have, DispatchError for anything else,
+    OverflowError for an int beyond 64 bits.
     """
     if isinstance(x, Tensor):
         return x
@@ -84,7 +85,7 @@ def as_tensor(x: Any, function: str = "", argument: str = "") -> Tensor:
     if type(x) in WEAK:
         return number_leaf(x, DEFAULT_DTYPES[type(x)])
     given, where = x, f"{function}: " if function else ""
-    what = f"argument {argument!r}" if argument else "an argument"
+    what = f"argument {argument!r}" if function and argument else argument or "an argument"
     if isinstance(x, (list, tuple)):
         if holds_tensors(x):
             return NESTED_JOINER[0](x, f"{where}{what}")

@@ -361,6 +361,12 @@ def identity_of(node: Node, *, requires_grad: bool = True, leaf: Leaf | None = N
     return rich_node(kind, (node,), leaf=leaf)
 
 
+def hooked(node: Node) -> Node:
+    """The node that `register_hook` or `retain_grad` put before this node; the node itself if there is none."""
+    before = node.inputs[:1] if node.kind.op is IDENTITY and not isinstance(node, RichNode) else ()
+    return next((n for n in before if isinstance(n, RichNode)), node)
+
+
 def is_tracking(*tensors: Tensor) -> bool:
     """True if an operation on these tensors, recorded now, would give a result that requires grad."""
     return MODE.get().tracks and any(t.node.kind.out.requires_grad for t in tensors)

@@ -24,7 +24,7 @@ from ..tape.known import BACKWARD, Ask
 from ..tape.leaves import constant, leaf
 from ..tape.node import Leaf, Node, released
 from ..tape.plan import commit_lock
-from ..tape.record import state
+from ..tape.record import hooked, state
 from ..tape.walk import gradient_inputs, history, uncommon
 from ..tensor import Tensor, handle
 from ..tracebacks import shorten
@@ -250,14 +250,16 @@ def places_above(past: list[Node], targets: Iterable[Node]) -> list[int]:
 
     Places, not nodes: a second list of the nodes would count as a holder that may still need their values.
     """
-    reached, ends = set(targets), {n for n in uncommon(past) if not gradient_inputs(n)}
+    own = set(targets)
+    reached, ends = set(own), {n for n in uncommon(past) if not gradient_inputs(n)}
     if reached.issuperset(ends):  # every end of the history is a target
         return [k for k, node in enumerate(past) if node not in ends]
     places = []
     for k, node in enumerate(past):
         if not reached.isdisjoint(node.inputs if type(node) is Node else gradient_inputs(node)):
             reached.add(node)
-            places.append(k)
+            if hooked(node) is node or hooked(node) not in own:  # what a target was before its hooks is the target
+                places.append(k)
     return places
 
 

@@ -24,7 +24,7 @@ from ..tape.leaves import leaf
 from ..tape.node import Node
 from ..tape.plan import commit_lock
 from ..tape.program import data
-from ..tape.record import DETACH, record, state
+from ..tape.record import DETACH, hooked, record, state
 from ..tape.walk import history, uncommon
 from ..tensor import Tensor, handle
 from ..tracebacks import border, shorten
@@ -42,7 +42,6 @@ from .arguments import (
 from .backward import asked_of, check_not_released, places_above, release, seed_for
 from .backward_pass import Group, by_cached_plan, group_of, pulled, recorded
 from .gradient import Gradients
-from .hooks import hooked
 
 # ---------------------------------------------------------------- gradients of functions
 

@@ -21,8 +21,8 @@ from ..frames import UserLine, user_line
 from ..mode import MODE
 from ..ops import as_tensor
 from ..tape.modes import within
-from ..tape.node import Leaf, Node, RichNode, rich_node
-from ..tape.record import DETACH, IDENTITY, identity_of, record, state, use
+from ..tape.node import Leaf, RichNode, rich_node
+from ..tape.record import DETACH, hooked, identity_of, record, state, use
 from ..tensor import Tensor
 
 
@@ -145,12 +145,6 @@ def _with_room(t: Tensor) -> RichNode:
     alias = identity_of(before)
     node.kind, node.inputs = alias.kind, (before,)
     return before
-
-
-def hooked(node: Node) -> Node:
-    """The node with room for hooks that `_with_room` put before this node; the node itself if there is none."""
-    before = node.inputs[:1] if node.kind.op is IDENTITY and not isinstance(node, RichNode) else ()
-    return next((n for n in before if isinstance(n, RichNode)), node)
 
 
 def run_hooks(hooks: dict[Any, Callable], g: Tensor) -> Tensor:

@@ -471,3 +471,56 @@ def test_a_custom_function_in_a_checkpoint_tracks_exactly_if_its_arguments_do():
     np.testing.assert_array_equal(x.grad, [30.0])
     gradient = ad.grad(lambda y: again(x.detach(), y).sum())
     np.testing.assert_array_equal(gradient(np.array([5.0])), [4.0])
+
+
+@pytest.mark.parametrize("is_eager", [False, True])
+@pytest.mark.parametrize("call", [
+    lambda: ad.scan(lambda c, x: (c, "text"), 1.0, np.ones(3)),
+    lambda: ad.fori_loop(0, 3, lambda i, c: (c[0], "text"), (1.0, 2.0)),
+    lambda: ad.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, "text"), (0, 2.0)),
+    lambda: ad.cond(ad.tensor(1.0) > 0, lambda: "text", lambda: 2.0),
+], ids=["scan", "fori_loop", "while_loop", "cond"])  # fmt: skip
+def test_a_result_that_is_no_tensor_is_called_a_result(call, is_eager, monkeypatch):
+    monkeypatch.setattr(ad.config, "eager", is_eager)
+    with pytest.raises(ad.DispatchError, match=r"^a result is a str, not a tensor"):
+        call()
+
+
+def test_branches_of_two_dtypes_or_shapes_are_told_how_to_agree():
+    x = ad.tensor([1.0, 2.0])
+    with pytest.raises(ad.DTypeError, match=r"f64\[2\] in one(?s:.)*let both branches give ad.astype\(..., ad.float64"):
+        ad.cond(x.sum() > 0, lambda x: x, lambda x: ad.astype(x, ad.float32), x)
+    with pytest.raises(ad.ShapeError, match=r"f64\[\] in the other(?s:.)*let both branches give one shape"):
+        ad.cond(x.sum() > 0, lambda x: x, lambda x: x.sum(), x)
+
+
+COUNTED = {
+    "fori_loop": lambda n, step, c: ad.fori_loop(0, n, lambda _, c: step(c), c),
+    "scan": lambda n, step, c: ad.scan(lambda c, _: (step(c), None), c, None, length=n)[0],
+    "while_loop": lambda n, step, c: ad.while_loop(lambda s: s[1] < n, lambda s: (step(s[0]), s[1] + 1), (c, 0))[0],
+}
+STEPS = {
+    "int to float": (lambda c, x: c + 1.5, 0, np.float64),
+    "float32": (lambda c, x: c * x, 1.0, np.float32),
+    "int32": (lambda c, x: c * ad.astype(x, ad.int32), 1, np.int32),
+    "number": (lambda c, x: c * 2, 1, np.int64),
+}
+
+
+@pytest.mark.parametrize("steps", [0, 2])
+@pytest.mark.parametrize("name", STEPS)
+@pytest.mark.parametrize("loop", COUNTED.values(), ids=COUNTED)
+def test_a_loop_without_steps_gives_the_dtypes_of_one_with_steps(loop, name, steps, monkeypatch):
+    step, first, dtype = STEPS[name]
+    x = ad.tensor(2.0, dtype=ad.float32)
+
+    def run(x):
+        return loop(steps, lambda c: step(c, x), first)
+
+    found = {"recorded": run(x), "jit": ad.jit(run)(x), "vmap": ad.vmap(run)(ad.stack([x, x]))}
+    with ad.detect_anomaly():
+        found["anomaly"] = run(x)
+    monkeypatch.setattr(ad.config, "eager", True)
+    found["eager"] = run(x)
+    assert {way: y.dtype for way, y in found.items()} == dict.fromkeys(found, np.dtype(dtype))
+    assert all(np.all(y.detach().numpy() == found["jit"].detach().numpy()) for y in found.values())

@@ -400,3 +400,17 @@ def test_a_product_by_a_number_that_is_used_twice_is_the_same_in_both(rng):
     once, difference = ad.jit(lambda x, a, b: (0.3 * x, 0.3 * x - a * b))(x, a, b)
     np.testing.assert_array_equal(once, 0.3 * x)
     np.testing.assert_allclose(difference, 0.3 * x - a * b, rtol=1e-13, atol=1e-15)
+
+
+@pytest.mark.parametrize("bounds", [
+    (False, True), (True, 2), (0, None), (None, 0.5), (np.float32(0), None), (True, False),
+])  # fmt: skip
+def test_bools_are_clipped_as_by_numpy(bounds):
+    def f(x):
+        return ad.clip(x, *bounds)
+
+    x = np.array([True, False])
+    expected = np.clip(x, *bounds)
+    for found in (f(x), ad.jit(f)(x), ad.vmap(f)(x)):
+        np.testing.assert_array_equal(found, expected)
+        assert found.dtype == expected.dtype

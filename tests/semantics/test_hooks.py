@@ -387,3 +387,47 @@ def test_a_post_accumulate_hook_outlives_the_handle_that_registered_it():
 def test_a_post_accumulate_hook_on_what_is_no_leaf_is_an_error():
     with pytest.raises(ad.GradientError, match="leaf"):
         (parameter() * 2.0).register_post_accumulate_grad_hook(print)
+
+
+@pytest.mark.parametrize("room", [lambda y: y.register_hook(lambda g: None), lambda y: y.retain_grad()])
+@pytest.mark.parametrize("is_early", [False, True])
+def test_a_gradient_by_a_tensor_with_hooks_keeps_the_history_below_it(room, is_early):
+    """Readers that were recorded before the hook, too, reach the tensor through a node of their own."""
+    w = parameter()
+    for _ in range(4):
+        y, w.grad = w * 3.0, None
+        if not is_early:
+            room(y)
+        first, second, third = ad.sum(y * 2.0), ad.sum(y * y), ad.sum(y)
+        if is_early:
+            room(y)
+        np.testing.assert_array_equal(ad.grad(first, y), np.full(w.shape, 2.0))
+        np.testing.assert_array_equal(ad.grad(second, y), 2.0 * y.detach().numpy())
+        third.backward()
+        np.testing.assert_array_equal(w.grad, np.full(w.shape, 3.0))
+        with pytest.raises(ad.GradientError, match="second backward"):
+            ad.grad(third, y)
+
+
+def test_retain_grad_and_hooks_within_the_forward_of_a_function_are_no_changes_in_place():
+    @ad.function
+    def doubled(x): ...
+
+    seen = []
+
+    @doubled.forward(ad.Tensor)
+    def _(ctx, x):
+        x.retain_grad()
+        x.register_hook(lambda g: seen.append(g.detach().numpy()))
+        return x * 2.0
+
+    @doubled.backward(ad.Tensor)
+    def _(ctx, g):
+        return g * 2.0
+
+    w = parameter()
+    for _ in range(3):
+        w.grad = None
+        ad.sum(doubled(w * 3.0)).backward()
+        np.testing.assert_array_equal(w.grad, np.full(w.shape, 6.0))
+        np.testing.assert_array_equal(seen.pop(), np.full(w.shape, 2.0))
