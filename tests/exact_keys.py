@@ -8,7 +8,8 @@ from autodiff.ops import recorder
 from autodiff.tape import ask as asks
 from autodiff.tape import families
 from autodiff.tape.known import BACKWARD, NODES, VALUE, Ask, described, keys_of
-from autodiff.tape.node import data_node
+from autodiff.tape.node import CONSTANT, Out, data_node
+from autodiff.tape.sizes import is_count
 from autodiff.tape.walk import history
 from autodiff.transforms.gradient import Gradients, Group
 
@@ -50,6 +51,42 @@ def exact_key(ask, small, tracks):
     return exactly(Gradients(seeds, groups, retain=tracks, also=ask.also, past=past, live=live, ask=ask))
 
 
+def without_numbers(key):
+    """An exact key without its numbers, and the numbers in order."""
+    purpose, parts, *rest = key
+    numbers = []
+    left = tuple([_without_numbers(part, numbers) for part in parts])
+    return (purpose, left, *rest), tuple(numbers)
+
+
+def _without_numbers(part, numbers):
+    """A part of a key without its numbers.   part: an Out, or (kind, or Out of a leaf; pending; ...; wiring)"""
+    if type(part) is not tuple:
+        numbers += part.shape
+        return part.cls, part.requires_grad, part.weak
+    kind, *others = part
+    if type(kind) is Out:
+        numbers += kind.shape
+        return kind.cls, kind.requires_grad, kind.weak, *others
+    left = _constant(kind.params, numbers) if kind.op is CONSTANT else _left(kind.params, numbers)
+    return kind.op, left, kind.out.requires_grad, kind.out.weak, kind.released, *others
+
+
+def _left(value, numbers):
+    if type(value) is int:
+        numbers.append(value)
+        return int  # no parameter is this class
+    return tuple([_left(v, numbers) for v in value]) if type(value) is tuple else value
+
+
+def _constant(params, numbers):
+    value, dtype = params
+    if is_count(value):
+        numbers.append(int(value))
+        return float, dtype
+    return repr(value), dtype  # by text -0.0 differs from 0.0
+
+
 class Compared:
     """The machine code that reads recordings; of each ask it is seen that its hash stands for one exact key."""
 
@@ -89,8 +126,8 @@ def compare():
         family, numbers = (None, ()) if found is None else found[6:]
         del found  # as above
         form = None if family is None else families.forms.get(family)
-        of_form = None if form is None else families.without_numbers(form.key)[0]
-        is_right = form is None or families.without_numbers(_latest.key) == (of_form, numbers)
+        of_form = None if form is None else without_numbers(form.key)[0]
+        is_right = form is None or without_numbers(_latest.key) == (of_form, numbers)
         assert is_right, "the hash of a family stands for two"
         return at_size(ask, now, tracks)
 

@@ -154,7 +154,7 @@ class Question:
         plan = plans.get(key)
         plan = plan and self.still_right(plan)
         if plan is None:
-            self.form, self.numbers = form_of(key, found)
+            self.form, self.numbers = form_of(found, key)
             sizes = None if self.form is None else self.form.any
             plan = None if sizes is None else sizes.plan(self.numbers)
         count(plan)

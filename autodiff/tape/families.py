@@ -1,9 +1,10 @@
 """Asks that machine code answers (`answered`), because their recording is known, or known at another size.
 
 The family of a kind, or of an Out, is all of it except its numbers.  A key of families tells which program was
-recorded, and the numbers beside the key tell its size: `without_numbers` finds both in Python, `known.described` in
-machine code.  Plans for any numbers (`AnyPlans`) are learnt from two sizes (`sizes`).  If machine code finds the family
-of an ask, a plan for its numbers is made and cached under the hash of the recording, by which the ask is answered.
+recorded, and the numbers beside the key tell its size: machine code finds both (`known.described`).  Without machine
+code each size has a plan of its own.  Plans for any numbers (`AnyPlans`) are learnt from two sizes (`sizes`).  If there
+are such plans for an ask, a plan for its numbers is made and cached under the hash of the recording, by which the ask
+is answered.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from ..config import config
 from ..session import namespace, per_session, plans
 from . import known, machine
 from .known import Ask, Reading, is_run_natively
-from .node import CONSTANT, Node, Out
+from .node import Node
 from .plan import Answer, Plan
 from .record import Recording, state
 from .tier import AtSize, SizedTier
@@ -121,7 +122,6 @@ class Form:
 
         order      the recording in canonical order;  released_nodes, ranks: as in `known.native_answer`
         """
-        machine.note_repeated()  # the native recorder pays off, as it records all sizes alike
         if self.is_answered or not is_run_natively(plan, ask):
             return
         number = {node: place for place, node in enumerate(order)}
@@ -130,87 +130,24 @@ class Form:
         self.is_answered = _answered_forms.any = True
 
 
-#: Forms by the hash of their family.  A form that was met without machine code stands under its key without numbers;
-#: an entry under the length of that key says that there is one.
+#: Forms by the hash of their family.
 forms = namespace("form")
 #: `any`: True if machine code answers some form; else the walk for a hash without numbers is left out.
 _answered_forms = per_session(lambda: SimpleNamespace(any=False), lambda named: named.__init__(any=False))
 
 
-# ---------------------------------------------------------------- keys without numbers
+def form_of(found: Reading | None, key: tuple) -> tuple[Form | None, tuple[int, ...]]:
+    """The form of a recording, and its numbers; None while plans for any size are off, as in a trace or a profile.
 
-
-def without_numbers(key: tuple) -> tuple[tuple, tuple[int, ...]]:
-    """An exact key without its numbers, and the numbers in order."""
-    purpose, parts, *rest = key
-    numbers: list[int] = []
-    left = tuple([_without_numbers(part, numbers) for part in parts])
-    return (purpose, left, *rest), tuple(numbers)
-
-
-def _without_numbers(part: Any, numbers: list[int]) -> tuple:
-    """A part of a key without its numbers.   part: an Out, or (kind, or Out of a leaf; pending; ...; wiring)"""
-    if type(part) is not tuple:
-        numbers += part.shape
-        return part.cls, part.requires_grad, part.weak
-    kind, *others = part
-    if type(kind) is Out:
-        numbers += kind.shape
-        return kind.cls, kind.requires_grad, kind.weak, *others
-    out = kind.out
-    left = _constant(kind.params, numbers) if kind.op is CONSTANT else _left(kind.params, numbers)
-    return kind.op, left, out.requires_grad, out.weak, kind.released, *others
-
-
-#: Stand for numbers in a key: no parameter is one of these classes.
-_INT, _FLOAT = int, float
-#: The largest float constant that may be a count: larger floats skip integers.
-_MOST_COUNT = 2.0**53
-
-
-def _left(value: Any, numbers: list[int]) -> Any:
-    if type(value) is int:
-        numbers.append(value)
-        return _INT
-    return tuple([_left(v, numbers) for v in value]) if type(value) is tuple else value
-
-
-def is_count(value: Any) -> bool:
-    """True for the value of a constant that may be a count of elements (in a mean, say): a float without a fraction."""
-    return type(value) is float and value.is_integer() and 0 < abs(value) <= _MOST_COUNT
-
-
-def _constant(params: tuple, numbers: list[int]) -> tuple:
-    value, dtype = params
-    if is_count(value):
-        numbers.append(int(value))
-        return _FLOAT, dtype
-    return repr(value), dtype  # by text -0.0 differs from 0.0
-
-
-def form_of(key: tuple, found: Reading | None = None) -> tuple[Form | None, tuple[int, ...]]:
-    """The form of a key, (purpose, parts, ...), and its numbers.  None while plans for any size are off, as in a trace
-    or a profile.
-
-    found    the recording as machine code read it
+    found    the recording as machine code read it: without machine code there are no such plans
     """
-    length = len(key[1])
-    if not (length and config.patience_now) or state.now.tracing or observers:
+    if found is None or found.family is None or not config.patience_now or state.now.tracing or observers:
         return None, ()
-    name: Any
-    if found is None or found.family is None:
-        name, numbers = without_numbers(key)
-    else:
-        name, numbers = found.family, found.numbers
-    form: Form | None = forms.get(name)
-    if form is None and numbers:
-        if found is None:
-            forms.put(length, None)
-        elif length in forms:
-            form = forms.get(without_numbers(key)[0])
-        form = form or Form(key)
-        forms.put(name, form, length)
-    return form, numbers
+    form: Form | None = forms.get(found.family)
+    if form is None and found.numbers:
+        form = Form(key)
+        forms.put(found.family, form, len(key[1]))
+    return form, found.numbers
 
 
 # ---------------------------------------------------------------- by machine code

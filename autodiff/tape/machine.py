@@ -23,7 +23,7 @@ def use_asks(recorder: Any) -> None:
 
 
 def note_repeated() -> None:
-    """Call `WHEN_REPEATED`: a program was compiled, is long, or came in several sizes, or more new ones will come."""
+    """Call `WHEN_REPEATED`: a program was compiled or is long, or more new ones will come."""
     for step in list(WHEN_REPEATED):
         if step() and step in WHEN_REPEATED:
             WHEN_REPEATED.remove(step)

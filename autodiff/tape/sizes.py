@@ -28,7 +28,7 @@ from codegen.symbols import LEAST, Symbol, SymbolicFloat, conditions_function, n
 
 from ..dispatch import observed
 from ..session import plans
-from .families import AnyPlans, Form, is_count, without_numbers
+from .families import AnyPlans, Form
 from .known import plan_of
 from .node import CONSTANT, LEAF, Kind, Node, Out, data_node, leaf_kind, out_of, rich_node
 from .plan import Answer
@@ -37,6 +37,8 @@ from .tier import SizedTier, Tier
 
 #: The number of times that rules run with symbols for one form, at most.
 _TRIES = 3
+#: The largest float constant that may be a count: larger floats skip integers.
+_MOST_COUNT = 2.0**53
 
 #: Operations that only the tape has.
 _PLAIN = frozenset((CONSTANT, LEAF, *ALIASES))
@@ -61,7 +63,7 @@ def learn(
     if numbers in samples or len(samples) > _TRIES or is_decided_otherwise:
         return nothing
     samples[numbers] = key
-    is_known_twice = len(samples) > 1 and _is_plain(order) and without_numbers(key)[1] == numbers
+    is_known_twice = len(samples) > 1 and _is_plain(order)
     found = _for_any(samples, numbers, key[1], order, answer, again, choices) if is_known_twice else None
     if found is None:
         return nothing
@@ -186,6 +188,11 @@ def _with_symbols(parts: Sequence[Any], order: Sequence[Node], numbers: Iterator
             data_node(kind, node.value, inputs) if is_plain else rich_node(kind, inputs, node.value, leaf=node.leaf)
         )
     return new
+
+
+def is_count(value: Any) -> bool:
+    """True for the value of a constant that may be a count of elements (in a mean, say): a float without a fraction."""
+    return type(value) is float and value.is_integer() and 0 < abs(value) <= _MOST_COUNT
 
 
 def _kind_with(kind: Kind, inputs: Sequence[Node], numbers: Iterator[int]) -> Kind:

@@ -79,22 +79,22 @@ def recorded(past: list[Node], seeds: Sequence[tuple[Node, Node]], groups: Seque
 
 
 def pulled(
-    seeds: Sequence[tuple[Node, Node]], targets: Sequence[Node], tracks: bool | None, many: Many | None = None
+    seeds: Sequence[tuple[Node, Node]], targets: Sequence[Node], tracks: bool | None
 ) -> tuple[bool, list[Tensor | None]]:
     """True if the gradients track, and the gradients of `targets` as pending tensors (None: not reached).
 
-    tracks    whether they do; None: they do if the history leads to other leaves;  many: each seed is many at once
+    tracks    whether they do; None: they do if the history leads to other leaves
     """
     past = history([r for r, _ in seeds])
     if tracks is None:
         tracks = tracks_outside(past, set(targets))
-    return tracks, emit(past, seeds, [group_of(n) for n in targets], tracks=tracks, many=many)
+    return tracks, emit(past, seeds, [group_of(n) for n in targets], tracks=tracks)
 
 
 def is_looked_at(past: Sequence[Node]) -> bool:
-    """True if a rule in a history looks at how cotangents were recorded.
+    """True if a rule in a history looks at how cotangents were recorded: see `ops.cancelling`.
 
-    In eager mode the cotangents are then tracked, to keep their recording.  See `ops.cancelling`.
+    In eager mode the cotangents are then tracked, to keep their recording.  No rule looks at many cotangents at once.
     """
     return any(["cancels" in n.kind.op.traits for n in past])
 

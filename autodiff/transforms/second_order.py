@@ -37,11 +37,11 @@ from .arguments import (
     run_recorded,
     tracks_outside,
 )
-from .backward_pass import emit, group_of, untracked
+from .backward_pass import emit, group_of, is_looked_at, untracked
 from .batch.walk import NoBatchRule, each
 from .forward import paired, pushed_to, tangents_of, with_directions
 from .functional import gradients_with_history
-from .reverse import LooksAtCotangents, Many
+from .reverse import Many
 
 #: If memory suffices for fewer passes than this at once, they run one by one.
 FEWEST = 8
@@ -169,11 +169,9 @@ def _back(
 ) -> Sequence[Tensor | None]:
     """The passes back from one result.   tracks: their results are recorded with a history"""
     groups = [group_of(x.node) for x in a.leaves]
-    try:
-        return emit(past, [(r.node, units.node)], groups, tracks=tracks, many=many)
-    except LooksAtCotangents:
-        assert many is not None
+    if many is not None and is_looked_at(past):
         return many.each(lambda one: emit(past, [(r.node, one[0].node)], groups, tracks=tracks), [units])
+    return emit(past, [(r.node, units.node)], groups, tracks=tracks, many=many)
 
 
 def _push(

@@ -5,7 +5,7 @@
 The key without numbers is for plans of any size: see `autodiff.tape.sizes`.
 
 The walk of an ask is hashed a second time, with each kind and Out replaced by its family: all of it but its numbers.
-The numbers are gathered in canonical order.  `autodiff.tape.families` does the same in plain Python.
+The numbers are gathered in canonical order.
 """
 
 # mypy: ignore-errors
@@ -52,7 +52,7 @@ def mix_value(d: ptr[Digest], value: ptr) -> bool:
 
 @native(inline=True)
 def is_count(value: f64) -> bool:
-    """True for a constant that may be a count.  `autodiff.tape.families` has the same test."""
+    """True for a constant that may be a count.  `autodiff.tape.sizes` has the same test."""
     size = value if value > 0 else -value
     return size >= 1 and size <= MOST_COUNT and f64(i64(value)) == value
 

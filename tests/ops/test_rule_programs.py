@@ -11,9 +11,10 @@ from autodiff.ops import recorder
 from autodiff.tape.ask import evaluate
 from autodiff.tape.walk import history, needed, structure
 from autodiff.transforms import forward, reverse, second_order
+from autodiff.transforms.backward_pass import is_looked_at
 from autodiff.transforms.batch import walk
 from autodiff.transforms.batch.walk import NoBatchRule
-from autodiff.transforms.reverse import LooksAtCotangents, ReversePass
+from autodiff.transforms.reverse import ReversePass
 from autodiff.transforms.rule_programs import RulePrograms
 
 from .cases import all_cases, law, rng_of, taking_turns
@@ -82,7 +83,9 @@ def test_many_cotangents_at_once_give_what_each_of_them_gives(case):
     with patience(8):
         each = [values(ReversePass(past, [(y.node, bar.node)], tracked, True).cotangents()) for bar in bars]
     expected = [np.stack(found) for found in zip(*each, strict=True)]
-    one_by_one = NoBatchRule, LooksAtCotangents, ad.ConcretizationError  # so are the cotangents where these are raised
+    if is_looked_at(past):
+        return  # the cotangents are computed one by one, and so they are where these errors are raised
+    one_by_one = NoBatchRule, ad.ConcretizationError
     with patience(0 if np.float32 in case.dtypes else 8), suppress(*one_by_one):
         for _ in range(3):
             found = ReversePass(past, [(y.node, ad.stack(bars).node)], tracked, False, second_order.many(2))

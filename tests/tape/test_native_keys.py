@@ -10,12 +10,11 @@ import weakref
 
 import numpy as np
 import pytest
-from exact_keys import exactly
+from exact_keys import exactly, without_numbers
 
 import autodiff as ad
 from autodiff.tape import machine
 from autodiff.tape.ask import Question
-from autodiff.tape.families import without_numbers
 from autodiff.tape.known import BACKWARD, NODES, TENSORS, VALUE, Ask, read
 from autodiff.tape.plan import source
 from autodiff.tape.program import placed

@@ -9,7 +9,7 @@ from spied import compile_any_size, tell_of_exact_keys, uncompared
 
 import autodiff as ad
 from autodiff.ops import recorder
-from autodiff.tape import families, sizes
+from autodiff.tape import families
 from tests.ops.cases import eager
 
 RNG = np.random.default_rng(12)
@@ -18,16 +18,14 @@ ROWS, WEIGHTS = RNG.normal(size=(40, 5)), RNG.normal(size=5)
 
 @pytest.fixture(params=["natively", "in Python"])
 def hits(request, monkeypatch, patience):
-    """True if recordings were answered by plans for any size."""
+    """True if recordings were answered by plans for any size; None in Python, where each size has a plan of its own."""
     if request.param == "natively":
         request.getfixturevalue("native")
-        found = _noted(monkeypatch, families, "_at_size")
-    else:
-        was_installed = recorder.is_installed()
-        recorder.uninstall()
-        request.addfinalizer(recorder.install if was_installed else recorder.uninstall)
-        found = _noted(monkeypatch, sizes.AnyPlans, "plan")
-    return found
+        return _noted(monkeypatch, families, "_at_size")
+    was_installed = recorder.is_installed()
+    recorder.uninstall()
+    request.addfinalizer(recorder.install if was_installed else recorder.uninstall)
+    return None
 
 
 def _noted(monkeypatch, owner, name):
@@ -131,7 +129,7 @@ def test_other_columns_dtypes_and_gradients_are_right(hits):
         agrees(f, ROWS[:n, :m])
         agrees(f, ROWS[:n, :m], requires_grad=True)
         agrees(f, ROWS[:n, :m].astype(np.float32))
-    assert any(hits)
+    assert hits is None or any(hits)
 
 
 def test_gradients_add_up_and_a_second_backward_is_an_error_at_a_new_size(hits):
@@ -145,7 +143,7 @@ def test_gradients_add_up_and_a_second_backward_is_an_error_at_a_new_size(hits):
         np.testing.assert_allclose(w.grad.numpy(), expected, rtol=1e-12)
         with pytest.raises(ad.GradientError, match="retain_graph"):
             y.backward()
-    assert any(hits[-5:])
+    assert hits is None or any(hits[-5:])
 
 
 def test_a_hook_or_a_vector_without_a_seed_is_seen_at_a_new_size(hits):
@@ -163,7 +161,7 @@ def test_values_of_new_sizes_are_found_too(hits):
     for n in (3, 4, 6, 7, 9, 12, 14):
         found = ad.exp(ad.tensor(ROWS[:n]) * 2.0).numpy()
         np.testing.assert_allclose(found, np.exp(ROWS[:n] * 2), rtol=1e-14)
-    assert hits[-1]
+    assert hits is None or hits[-1]
 
 
 def test_where_a_size_is_decided_otherwise_it_is_so(hits):
@@ -190,7 +188,7 @@ def test_gradients_of_functions_are_found_at_any_size(hits, name):
     for n in (3, 4, 6, 7, 9, 12, 2, 1, 0, 31, 33, 8, 8, 8):
         found = flat(run(squares, ROWS[:n], WEIGHTS))
         if n in (31, 33):
-            assert hits[-1]
+            assert hits is None or hits[-1]
         with eager():
             right = flat(run(squares, ROWS[:n], WEIGHTS))
         for ours, expected in zip(found, right, strict=True):
@@ -208,7 +206,7 @@ def test_gradients_of_tensors_are_found_at_any_size(hits):
         v = ad.tensor(WEIGHTS, requires_grad=True)
         with pytest.raises(ad.GradientError):  # not reached
             ad.grad(squares(x, w), [w, v])
-    assert any(hits[-6:])
+    assert hits is None or any(hits[-6:])
 
 
 @natively
@@ -223,17 +221,6 @@ def test_what_was_forgotten_is_found_again(hits):
     assert hits[-1]
 
 
-@natively
-def test_a_form_that_was_met_without_machine_code_is_found_with_it(hits, monkeypatch):
-    recorder.uninstall()
-    met()
-    recorder.install()
-    learnt = _noted(monkeypatch, sizes, "_for_any")
-    for n in (9, 10, 11):
-        agrees(squares, ROWS[:n])
-    assert hits[-1] and not learnt
-
-
 def test_gradients_have_the_sizes_of_their_leaves(hits):
     def f(x, w):
         return ad.mean((x * w) ** 2)
@@ -245,7 +232,7 @@ def test_gradients_have_the_sizes_of_their_leaves(hits):
         assert (x.grad.shape, w.grad.shape) == ((n, 5), (5,))
         assert x.grad.dtype == w.grad.dtype == np.float64 and not x.grad.requires_grad
         np.testing.assert_allclose((x.grad * 1.0).numpy(), 2 / (5 * n) * ROWS[:n] * WEIGHTS**2, rtol=1e-12)
-    assert all(hits[-4:])
+    assert hits is None or all(hits[-4:])
 
 
 @natively
