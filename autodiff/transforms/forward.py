@@ -10,7 +10,7 @@ product is the transpose of the size's VJP at c u, in which the size cancels (se
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial, reduce
+from functools import partial
 from typing import Any, NamedTuple
 
 from .. import tree
@@ -233,9 +233,10 @@ def _straightened(tangent: Tensor, kink: _Kink) -> tuple[Tensor, Tensor | None]:
     parts, bent = cancelling(multiple, kink.path)
     if not parts:
         return tangent, bent
-    terms = [(bent, handle(kink.tangent)), *[(c, _unbent(kink, factor)) for c, factor in parts]]
-    found = [multiply(c, cast_to(dot, c.dtype)) for c, dot in terms if c is not None and dot is not None]
-    total = reduce(added, found, rest)
+    total = rest
+    for c, dot in [(bent, handle(kink.tangent)), *[(c, _unbent(kink, factor)) for c, factor in parts]]:
+        if c is not None and dot is not None:
+            total = added(total, multiply(c, cast_to(dot, c.dtype)))
     return zeros_like(tangent) if total is None else total, bent
 
 
