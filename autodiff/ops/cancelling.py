@@ -25,8 +25,6 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from codegen.ir import OPS
 from codegen.records import NamedTuple
 
@@ -34,7 +32,7 @@ from ..tape import Node, Primitive, constant, record
 from ..tape.node import CONSTANT, RichNode
 from ..tape.record import IDENTITY, SAME
 from ..tensor import Tensor, handle
-from .primitive import Ints, added, named, spread_to, times, zeros_of
+from .primitive import I64, Ints, added, named, spread_to, times, zeros_of
 from .shaping import keepdims_shape, reshaped
 
 #: The most operations between a cotangent and a size that the search follows.
@@ -49,11 +47,8 @@ _Is = Callable[[Node], Tensor | bool]
 
 
 class _Size(NamedTuple):
-    """The size that is looked for: a test of nodes before they were reshaped or cast, and its shape here (see `_core`).
-
-    first   the smallest number of a node that can lead to it
-    missed  nodes from which the search did not find it, with the number of operations that it followed
-    """
+    """The size that is looked for: a test of nodes before any cast or reshape, its `_core` shape, its lowest number;
+    and the nodes from which it was missed, with the number of operations that the search followed."""
 
     test: _Is
     shape: Ints
@@ -75,7 +70,7 @@ def divided(g: Tensor, y: Tensor) -> _Split:
 def split(t: Tensor, node: Node, test: _Is | None = None) -> _Split:
     """c and v with t = c * node + v, found as by `divided`.   test: of nodes that count as this one"""
     root = _unshaped(node)
-    first = root.number if test is None else -math.inf
+    first = -math.inf if test else root.number
     return _split(t.node, _Size(test or (lambda n: n is root), _core(node.kind.out.shape), first, {}), DEPTH)
 
 
@@ -204,11 +199,6 @@ def _is_share(a: Node, b: Node) -> _Is:
     return test
 
 
-def _is_index(n: Node) -> bool:
-    aval = n.kind.out.aval
-    return aval.dtype == np.int64 and not aval.shape
-
-
 def _agree(pairs: list[tuple[Node, Node]]) -> Tensor | bool:
     """True if the nodes of each pair are one, or made alike; a bool tensor if that depends on indices, as of x[i]."""
     found: Tensor | bool = True
@@ -221,7 +211,7 @@ def _agree(pairs: list[tuple[Node, Node]]) -> Tensor | bool:
         if a.kind.op is CONSTANT or b.kind.op is CONSTANT:
             if a.kind is not b.kind:
                 return False
-        elif _is_index(a) and _is_index(b):
+        elif {(n.kind.out.aval.dtype, n.kind.out.shape) for n in (a, b)} == {(I64, ())}:
             same = named("equal")(handle(a), handle(b))
             found = named("bitwise_and")(found, same) if isinstance(found, Tensor) else same
         elif a.kind is b.kind and a.kind.out.requires_grad and a.inputs and not isinstance(a, RichNode):
@@ -238,14 +228,12 @@ def _core(shape: Ints) -> Ints:
 
 def _unshaped(node: Node) -> Node:
     """The node whose elements this one has in another shape, or dtype for real or complex numbers."""
-    while node.inputs and (node.kind.op in (SAME, IDENTITY) or _is_reshape(node) or _is_cast(node)):
+    while node.inputs:
+        op, kinds = node.kind.op, [n.kind.out.aval.dtype.kind for n in (node, node.inputs[0])]
+        if not (op in (SAME, IDENTITY) or _is_reshape(node) or (op is _CAST and {*kinds} <= {*"fc"})):
+            break
         node = node.inputs[0]
     return node
-
-
-def _is_cast(node: Node) -> bool:
-    """True for a cast that changes no real number."""
-    return node.kind.op is _CAST and all([n.kind.out.aval.dtype.kind in "fc" for n in (node, node.inputs[0])])
 
 
 def _is_reshape(node: Node) -> bool:
@@ -262,9 +250,7 @@ def _split(node: Node, size: _Size, depth: int) -> _Split:
     while node.kind.op in (SAME, IDENTITY) and node.inputs:
         node = node.inputs[0]
     op, shape = node.kind.op, node.kind.out.shape
-    is_met = (shape if shape[:1] != (1,) else _core(shape)) == size.shape and size.test(
-        _unshaped(node) if op in _SHAPED else node
-    )
+    is_met = _core(shape) == size.shape and size.test(_unshaped(node) if op in _SHAPED else node)
     if is_met is not False:
         one = spread_to(constant(1.0, t.dtype), t.shape)
         if is_met is True:
@@ -280,9 +266,10 @@ def _split(node: Node, size: _Size, depth: int) -> _Split:
     return found
 
 
-def _each(f: Callable[[Tensor], Tensor], split: _Split) -> _Split:
+def _each(t: Tensor, f: Callable[[Tensor], Tensor], split: _Split) -> _Split:
+    """The split of t = f(x) for a linear f, from that of x."""
     c, rest = split
-    return None if c is None else f(c), None if rest is None else f(rest)
+    return (None, t) if c is None else (f(c), None if rest is None else f(rest))
 
 
 def _sum(t: Tensor, node: Node, split: Callable[..., _Split], size: _Size) -> _Split:
@@ -290,7 +277,8 @@ def _sum(t: Tensor, node: Node, split: Callable[..., _Split], size: _Size) -> _S
     if all([c is None for c, _ in parts]):
         return None, t
     if node.kind.op.name != "add":
-        parts[-1] = _each(named("neg"), parts[-1])
+        c, rest = [None if part is None else named("neg")(part) for part in parts[-1]]
+        parts[-1] = c, rest
     c, rest = [functools.reduce(added, terms) for terms in zip(*parts, strict=True)]
     return c, rest
 
@@ -300,8 +288,8 @@ def _product(t: Tensor, node: Node, split: Callable[..., _Split], size: _Size) -
     left = split(a)
     right = (None, None) if op.name == "div" or _is_multiple(left) else split(b)
     if left[0] is not None and not _is_multiple(right):
-        return _each(lambda p: record(op, (p, handle(b))), left)
-    return (None, t) if right[0] is None else _each(lambda p: record(op, (handle(a), p)), right)
+        return _each(t, lambda p: record(op, (p, handle(b))), left)
+    return _each(t, lambda p: record(op, (handle(a), p)), right)
 
 
 def _is_multiple(split: _Split) -> bool:
@@ -358,18 +346,16 @@ def _move(t: Tensor, node: Node, split: Callable[..., _Split], size: _Size) -> _
     forward, shape = OPS[_MOVES[op.name]], inner.kind.out.shape
 
     def is_moved(n: Node) -> bool:
-        if n.kind.op is not forward or not n.inputs or list(n.inputs[1:]) != starts:
+        if n.kind.op is not forward or [i.kind.out.shape for i in n.inputs[:1]] != [t.shape]:
             return False
-        if n.inputs[0].kind.out.shape != t.shape or size.test(_unshaped(n.inputs[0])) is not True:
+        if list(n.inputs[1:]) != starts or size.test(_unshaped(n.inputs[0])) is not True:
             return False
         if op.name == "transpose":
             return tuple([n.kind.params[0][a] for a in params[0]]) == tuple(range(t.ndim))
         return n.kind.params[:2] == params[:2]
 
     found = split(inner, _Size(is_moved, _core(shape), size.first, {})) if size.shape == _core(t.shape) else (None, t)
-    if found[0] is None:
-        return None, t
-    return _each(lambda p: record(op, (spread_to(p, shape), *[handle(s) for s in starts]), params), found)
+    return _each(t, lambda p: record(op, (spread_to(p, shape), *map(handle, starts)), params), found)
 
 
 def _repeated(t: Tensor, node: Node, split: Callable[..., _Split], size: _Size) -> _Split:
@@ -378,24 +364,21 @@ def _repeated(t: Tensor, node: Node, split: Callable[..., _Split], size: _Size) 
     whole, have, shape = inner.kind.out.shape, t.shape, size.shape
     if op.name != "broadcast_to":
         kept = keepdims_shape(whole, params[0]) if op.name == "sum" else whole
-        given = (1,) * (len(have) - len(shape)) + shape
-        if shape == _core(have):
-            shape = kept
-        elif any([m not in (1, n) for m, n in zip(given, have, strict=True)]):
+        given = zip((1,) * (len(have) - len(shape)) + shape, have, strict=True)
+        repeats = [(m, n) for m, n in given if n != 1]
+        is_fitting = all([m in (1, n) for m, n in repeats]) and [n for _, n in repeats] == [n for n in kept if n != 1]
+        if shape != _core(have) and not is_fitting:
             return None, t
-        elif [n for n in kept if n != 1] == [n for n in have if n != 1]:
-            extents = iter([m for m, n in zip(given, have, strict=True) if n != 1])
-            shape = tuple([n if n == 1 else next(extents) for n in kept])
-        else:
-            return None, t
+        extents = iter(repeats)
+        shape = kept if shape == _core(have) else tuple([n if n == 1 else next(extents)[0] for n in kept])
     found = split(inner, _Size(size.test, _core(shape), size.first, {}))
-    return (None, t) if found[0] is None else _each(lambda p: record(op, (spread_to(p, whole),), params), found)
+    return _each(t, lambda p: record(op, (spread_to(p, whole),), params), found)
 
 
 def _part(t: Tensor, node: Node, split: Callable[..., _Split], size: _Size) -> _Split:
     """The split of a tensor that was cast, of its conjugate, or of its real or imaginary part: sizes are real."""
-    found = split(node.inputs[0]) if t.dtype.kind in "fc" else (None, t)
-    return _each(lambda p: record(node.kind.op, (p,), node.kind.params), found) if found[0] is not None else (None, t)
+    found = split(node.inputs[0]) if t.dtype.kind in "fc" else (None, None)
+    return _each(t, lambda p: record(node.kind.op, (p,), node.kind.params), found)
 
 
 _RULES: dict[str, Callable[..., _Split]] = {

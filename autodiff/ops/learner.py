@@ -161,15 +161,8 @@ class Learner:
     def is_static_worth_learning(self, value: Any) -> bool:
         """True if a static argument can be found again, and is likely to be met again."""
         is_usual = value in _SMALL_INTS if type(value) is int else type(value) not in (float, tuple, list)
-        return _is_found_again(value) and (is_usual or self.statics.admits(_hash_of(value)))
-
-
-def _hash_of(value: Any) -> int:
-    """A number that is likely to differ where static arguments do.  Their text would keep long lists in memory."""
-    try:
-        return hash(tuple(value) if type(value) is list else value)
-    except TypeError:  # lists in it
-        return hash(repr(value))
+        # The text of a long list would take much memory.
+        return _is_found_again(value) and (is_usual or self.statics.admits(hash(repr(value))))
 
 
 def _is_found_again(value: Any, depth: int = NESTED) -> bool:

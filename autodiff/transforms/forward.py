@@ -10,7 +10,7 @@ product is the transpose of the size's VJP at c u, in which the size cancels (se
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial, reduce
+from functools import partial
 from typing import Any, NamedTuple
 
 from .. import tree
@@ -233,9 +233,10 @@ def _straightened(tangent: Tensor, kink: _Kink) -> tuple[Tensor, Tensor | None]:
     parts, bent = cancelling(multiple, kink.path)
     if not parts:
         return tangent, bent
-    terms = [(bent, handle(kink.tangent)), *[(c, _unbent(kink, factor)) for c, factor in parts]]
-    found = [multiply(c, cast_to(dot, c.dtype)) for c, dot in terms if c is not None and dot is not None]
-    total = reduce(added, found, rest)
+    total = rest
+    for c, dot in [(bent, handle(kink.tangent)), *[(c, _unbent(kink, factor)) for c, factor in parts]]:
+        if c is not None and dot is not None:
+            total = added(total, multiply(c, cast_to(dot, c.dtype)))
     return zeros_like(tangent) if total is None else total, bent
 
 
@@ -354,7 +355,7 @@ def pushed(past: list[Node], given: Mapping[Node, Tensor], results: Sequence[Nod
 
 def tangents_of(
     results: Sequence[Node], past: list[Node], given: Mapping[Node, Tensor], tracks: bool
-) -> Sequence[Tensor | None]:
+) -> list[Tensor | None]:
     """The tangents of results, by `pushed`.
 
     Where kinks may cancel, Python looks at nearly every tangent.  Such a pass is replayed once it is known: the wiring
@@ -366,9 +367,8 @@ def tangents_of(
     if has_kinks and not any([n.call is not None for n in past]) and not any([n.inputs for n in dots]):
         key = ("tangents", tuple([(n.kind, type(n), len(n.inputs)) for n in past]), tracks)
     programs = None if key is None else RulePrograms.for_pass(tracks)
-    return run_or_replay(
-        programs, key, [*nodes, *given, *dots, *results], lambda: pushed(past, given, results, tracks).results
-    )
+    given_nodes = [*nodes, *given, *dots, *results]
+    return [*run_or_replay(programs, key, given_nodes, lambda: pushed(past, given, results, tracks).results)]
 
 
 def pushed_to(outs: Sequence[Tensor], made: list[Any], given: dict[Node, Tensor], is_array: bool) -> list[Tensor]:
