@@ -363,8 +363,7 @@ def tangents_of(
     """
     dots = [t.node for t in given.values()]
     key, nodes = None, [x for n in past for x in (n, *n.inputs)]
-    has_kinks = any(["cancels" in n.kind.op.traits for n in past])
-    if has_kinks and not any([n.call is not None for n in past]) and not any([n.inputs for n in dots]):
+    if is_looked_at(past) and not any([n.call is not None for n in past]) and not any([n.inputs for n in dots]):
         key = ("tangents", tuple([(n.kind, type(n), len(n.inputs)) for n in past]), tracks)
     programs = None if key is None else RulePrograms.for_pass(tracks)
     given_nodes = [*nodes, *given, *dots, *results]
