@@ -23,7 +23,7 @@ from ..tape.node import Node, new_number, rich_node, store_bounded
 from ..tape.record import DETACH, identity_of, is_masked, record, result_handle, state
 from ..tensor import Tensor, handle
 from .boundary import boundary_kind, outputs_of, token_of
-from .call import HOLDS_NONE, CallShape, CustomCall, Packed, Part, Site, own_copy, pack, shape_of
+from .call import HOLDS_NONE, CallShape, CustomCall, Packed, Site, own_copy, pack, shape_of
 from .context import Declared, ForwardContext, attributes, declarations_of
 from .host import Unlearnt, Visit, learn, run_on_arrays, run_traced
 from .outputs import Outputs, dirty_places, no_gradient, rebind_callers, refuse_forgotten
@@ -72,21 +72,17 @@ class Entered(NamedTuple):
                 self.place[self.named[i]] = self.place[node]
             self.inner[k] = standing(self.inner[k], self.leaves[k])
 
-    def parts(self) -> list[Part]:
-        """The arguments as parts that a rule may read: see `CallShape`."""
-        places: list[int | None] = [None] * len(self.leaves)
-        for k, node in zip(self.at, self.named, strict=True):
-            places[k] = self.place[node]
-        parts, start = list[Part](), 0
+    def packed(self) -> dict[str, Packed]:
+        """The arguments, taken apart."""
+        places = {k: self.place[node] for k, node in zip(self.at, self.named, strict=True)}
+        found, start = dict[str, Packed](), 0
         for name, s in zip(self.names, self.structures, strict=True):
-            own = tuple(places[start : start + s.size])
-            parts.append((name, None if s.cls is None and own[0] is not None else s, own))
+            mine = range(start, start + s.size)
+            own = tuple([places.get(k) for k in mine])
+            statics = tuple([own_copy(self.leaves[k]) for k in mine if k not in places])
+            found[name] = Packed(None if s.cls is None and own[0] is not None else s, own, statics)
             start += s.size
-        return parts
-
-    def statics(self) -> list[Any]:
-        """The leaves that are no tensors."""
-        return [own_copy(x) for x in self.leaves if not isinstance(x, Tensor)]
+        return found
 
     def held(self) -> set[Node]:
         """The inputs that track gradients and that forward can also read by other names."""
@@ -113,10 +109,7 @@ class Entered(NamedTuple):
 
     def visit(self) -> Visit:
         """The description of this call of a host forward."""
-        statics, packed = iter(self.statics()), dict[Any, Packed]()
-        for name, structure, places in self.parts():
-            packed[name] = Packed(structure, places, tuple([next(statics) for p in places if p is None]))
-        return Visit(self.site, packed, self.needs, tuple([n.kind.out.aval for n in self.inputs]))
+        return Visit(self.site, self.packed(), self.needs, tuple([n.kind.out.aval for n in self.inputs]))
 
 
 def _note_on(error: Exception, site: Site, line: UserLine | None) -> None:
@@ -354,19 +347,17 @@ def _bounded(
             extra.append(t.node)
         return found
 
-    parts, statics = entered.parts(), entered.statics()
+    parts: list[tuple[str | None, Packed]] = [*entered.packed().items()]
     n_arguments, saved = len(parts), declared.saved or ()
-    for label, value in (*saved, *attributes(ctx).items()):
-        structure, places, others = pack(value, place_of, outputs.tensor_of)
-        parts.append((label, structure, places))
-        statics += others
+    parts += [(label, pack(x, place_of, outputs.tensor_of)) for label, x in (*saved, *attributes(ctx).items())]
     pairs = zip(leaves, slots, strict=True)
     places = tuple([-1 - k if k is not None else place_of(x) if isinstance(x, Tensor) else None for x, k in pairs])
-    parts.append((None, outputs.structure, places))
-    statics += [x for x in leaves if not isinstance(x, Tensor)]
+    parts.append((None, Packed(outputs.structure, places, tuple([x for x in leaves if not isinstance(x, Tensor)]))))
     names: tuple[Any, ...] = (names_of(closed, site.method.implementation), len(entered.inputs)) if closed else ()
-    shape = shape_of(tuple(parts), n_arguments, len(saved), declared.materialize, *names)
-    call = CustomCall(site, shape, tuple(statics), tuple([n.kind.out.aval for n in body]), opaque, None, entered.line)
+    key = tuple([(label, p.structure, p.places) for label, p in parts])
+    shape = shape_of(key, n_arguments, len(saved), declared.materialize, *names)
+    statics, avals = tuple([x for _, p in parts for x in p.statics]), tuple([n.kind.out.aval for n in body])
+    call = CustomCall(site, shape, statics, avals, opaque, None, entered.line)
     if state.now.tracing:
         call.reads = _traced_reads(call, place_of)
     if site.has_token:
