@@ -3,8 +3,8 @@
 The JVP rule of an operation gives the tangent of its result.  Where there is none, as for most custom functions, the
 VJP is transposed: `u ↦ vjp(u)` is linear, and the VJP of that map at the tangents is the tangent of the result.
 
-The tangent of a size such as |x| has a kink.  Its product with c, where c is a multiple of the size, has none: this
-product is the transpose of the size's VJP at c u, in which the size cancels (see `ops.cancelling`).
+The tangent of a size such as |x| has a kink.  Its product with the size itself has none: this product is the transpose
+of the size's VJP at |x| u, in which the size cancels (see `ops.cancelling`).  The same holds for a multiple.
 """
 
 from __future__ import annotations
