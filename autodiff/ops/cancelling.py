@@ -33,7 +33,7 @@ from ..tape.node import CONSTANT, RichNode
 from ..tape.record import IDENTITY, SAME
 from ..tensor import Tensor, handle
 from .primitive import I64, Ints, added, named, spread_to, times, zeros_of
-from .shaping import keepdims_shape, reshaped
+from .shaping import keepdims_shape
 
 #: The most operations between a cotangent and a size that the search follows.
 DEPTH = 12
@@ -74,28 +74,27 @@ def split(t: Tensor, node: Node, test: _Is | None = None) -> _Split:
     return _split(t.node, _Size(test or (lambda n: n is root), _core(node.kind.out.shape), first, {}), DEPTH)
 
 
-def cancelling(c: Tensor, path: Sequence[Node]) -> tuple[list[tuple[Tensor, Tensor]], Tensor | None]:
+def cancelling(c: Tensor, path: Sequence[Node]) -> tuple[list[tuple[Tensor | None, Tensor]], Tensor | None]:
     """The parts of a factor c in which the kink of a size's derivative cancels; the rest of c (None: zero).
 
     path   the node of the size, then the moves of its elements up to the place of c
 
-    A part is two factors: any multiple, and the size, its sign or a share, each at the place of c.
+    A part is two factors: a multiple (None: zero), and the size and its sign, or the partials of maximum or minimum.
     """
-    size, parts, rest, place = path[0], [], c, handle(path[-1])
-    name, xs = size.kind.op.name, [handle(i) for i in size.inputs]
+    size, place, parts = path[0], handle(path[-1]), []
+    name, xs = size.kind.op.name, list(map(handle, size.inputs))
+    rest: Tensor | None = c
     if name in ("maximum", "minimum"):
-        tests = [(_is_share(*[x.node for x in pair]), named("share")(*pair)) for pair in (xs, xs[::-1])]
+        pairs = (xs, xs[::-1]) if name == "maximum" else (xs[::-1], xs)
+        tests = [(_is_share(*[x.node for x in pair]), named("share")(*pair)) for pair in pairs]
     else:
-        tests = [(_is_same(path[-1]), place)]
-        if name == "abs":
-            tests.append((_is_side(size), named("sign")(*xs)))
+        side = [(_is_side(size), named("sign")(*xs))] if name == "abs" else []
+        tests = [*side, (_is_same(path[-1]), place)]
     for test, factor in tests:
-        multiple, left = split(rest, path[-1], test) if factor.size == place.size else (None, None)
-        if multiple is not None:
-            parts.append((multiple, reshaped(factor, place.shape)))
-            if left is None:
-                return parts, None
-            rest = left
+        multiple = None
+        if rest is not None and factor.size == place.size:
+            multiple, rest = split(rest, path[-1], test)
+        parts.append((multiple, factor))
     return parts, rest
 
 
@@ -104,10 +103,9 @@ def history_key(bar: Node, y: Node) -> tuple[list, list[Node]] | None:
 
     None for more nodes than a key lists, or if a test depends on indices that are known only when the program runs.
     """
-    pairs = (list(y.inputs), list(y.inputs)[::-1])
     tests = [_is_same(y), *([_is_side(y)] if y.kind.op.name == "abs" else [])]
     if y.kind.op.name in ("maximum", "minimum"):
-        tests = [_is_share(a, b) for a, b in pairs]
+        tests = [_is_share(*pair) for pair in (y.inputs, y.inputs[::-1])]
     place: dict[Node, int] = {bar: 0}
     key: list[Any] = []
     level = [bar]
@@ -159,28 +157,17 @@ def cancels_size(numerators: Callable[..., tuple]) -> Callable[..., _Taken]:
 
 def cancels_sign(y_bar: Tensor, y: Tensor, xs: tuple, masked: bool) -> _Taken:
     """The rule of |x| for multiples of sign(x), whose square is 1 on both sides of 0, and then for multiples of |x|."""
-    side, rest = split(y_bar, y.node, _is_side(y.node))
-    if rest is None:
-        return [side], None
-    (found,), rest = cancels_size(lambda x: (x,))(rest, y, xs, masked)
-    return [added(side, found)], rest
+    ((side, _), (c, _)), rest = cancelling(y_bar, (y.node,))
+    return [added(side, None if c is None else times(c, xs[0], masked))], rest
 
 
-def cancels_share(is_largest: bool) -> Callable[..., _Taken]:
-    """Make the rule of maximum or minimum for multiples of its partials: the shares 1 and 0, or one half each in a tie.
+def cancels_share(y_bar: Tensor, y: Tensor, xs: tuple, masked: bool) -> _Taken:
+    """The rule of maximum and minimum for multiples of their partials: shares 1 and 0, or one half each in a tie.
 
     Away from a tie a share is its own square, and the product of both shares is 0.  The rule uses this in a tie too.
     """
-
-    def cancels(y_bar: Tensor, y: Tensor, xs: tuple, masked: bool) -> _Taken:
-        found: list[Tensor | None] = []
-        rest: Tensor | None = y_bar
-        for pair in (xs, xs[::-1]) if is_largest else (xs[::-1], xs):  # share(*pair): the partial by each input in turn
-            c, rest = (None, None) if rest is None else split(rest, y.node, _is_share(*[x.node for x in pair]))
-            found.append(None if c is None else named("mul0")(named("share")(*pair), c))
-        return found, rest
-
-    return cancels
+    parts, rest = cancelling(y_bar, (y.node,))
+    return [None if c is None else named("mul0")(share, c) for c, share in parts], rest
 
 
 def _is_side(y: Node) -> _Is:
@@ -302,14 +289,11 @@ def _choice(t: Tensor, node: Node, split: Callable[..., _Split], size: _Size) ->
     if c is None and d is None:
         return None, t
     zero = zeros_of(t.aval)
-
-    def chosen(p: Tensor | None, q: Tensor | None) -> Tensor | None:
-        if p is None and q is None:
-            return None
-        sides = [zero if side is None else side for side in (p, q)]
-        return record(node.kind.op, (handle(condition), *sides))
-
-    return chosen(c, d), chosen(v, w)
+    found = [
+        None if p is q is None else [zero if side is None else side for side in (p, q)] for p, q in ((c, d), (v, w))
+    ]
+    c, rest = [None if sides is None else record(node.kind.op, (handle(condition), *sides)) for sides in found]
+    return c, rest
 
 
 def _power(t: Tensor, node: Node, split: Callable[..., _Split], size: _Size) -> _Split:

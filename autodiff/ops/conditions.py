@@ -139,14 +139,14 @@ _share = elementwise(
     "share", program=lambda k, a, b: k.select(a == b, 0.5, k.select(a > b, 1.0, k.constant(0.0, like=a)))
 )
 maximum = binary("maximum", accepts="fi", partials=lambda y, a, b: (lambda: _share(a, b), lambda: _share(b, a)),
-    masks=True, cancels=cancels_share(is_largest=True), traits=("commutative",), on_bool=operator.or_,
+    masks=True, cancels=cancels_share, traits=("commutative",), on_bool=operator.or_,
     doc="""The larger of two elements; nan if either is.   T[...], T[...]  →  T[...]
 
     Where they are equal each gets half of the gradient.""",
     example=">>> ad.maximum([1.0, ad.nan], 2.0)\nf64[2] [ 2. nan]\n"
     ">>> ad.grad(ad.maximum)(ad.tensor(2.0), 2.0)\nf64[] 0.5")
 minimum = binary("minimum", accepts="fi", partials=lambda y, a, b: (lambda: _share(b, a), lambda: _share(a, b)),
-    masks=True, cancels=cancels_share(is_largest=False), traits=("commutative",), on_bool=operator.and_,
+    masks=True, cancels=cancels_share, traits=("commutative",), on_bool=operator.and_,
     doc="""The smaller of two elements; nan if either is.   T[...], T[...]  →  T[...]
 
     Where they are equal each gets half of the gradient.""",

@@ -3,8 +3,8 @@
 The JVP rule of an operation gives the tangent of its result.  Where there is none, as for most custom functions, the
 VJP is transposed: `u ↦ vjp(u)` is linear, and the VJP of that map at the tangents is the tangent of the result.
 
-The tangent of a size such as |x| has a kink.  Its product with c, where c is a multiple of the size, has none: this
-product is the transpose of the size's VJP at c u, in which the size cancels (see `ops.cancelling`).
+The tangent of a size such as |x| has a kink.  Its product with the size itself has none: this product is the transpose
+of the size's VJP at |x| u, in which the size cancels (see `ops.cancelling`).  The same holds for a multiple.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from ..mode import MODE
 from ..ops import as_tensor, multiply, zeros_like
 from ..ops.cancelling import cancelling, is_move, split
 from ..ops.conversion import as_numpy, cast_to
-from ..ops.primitive import added, zeros_of
+from ..ops.primitive import added, spread_to, zeros_of
+from ..ops.shaping import reshaped
 from ..tape.ask import evaluate
 from ..tape.lines import visit_rules
 from ..tape.modes import within
@@ -231,29 +232,30 @@ def _straightened(tangent: Tensor, kink: _Kink) -> tuple[Tensor, Tensor | None]:
     if multiple is None:
         return tangent, None
     parts, bent = cancelling(multiple, kink.path)
-    if not parts:
+    smooth = [(c, _unbent(kink, factor)) for c, factor in parts if c is not None]
+    if not smooth:
         return tangent, bent
     total = rest
-    for c, dot in [(bent, handle(kink.tangent)), *[(c, _unbent(kink, factor)) for c, factor in parts]]:
+    for c, dot in [(bent, handle(kink.tangent)), *smooth]:
         if c is not None and dot is not None:
+            dot = reshaped(dot, dot.shape[max(dot.ndim - tangent.ndim, 0) :])  # without leading extents of 1
             total = added(total, multiply(c, cast_to(dot, c.dtype)))
-    return zeros_like(tangent) if total is None else total, bent
+    return zeros_like(tangent) if total is None else spread_to(total, tangent.shape), bent
 
 
 def _unbent(kink: _Kink, factor: Tensor) -> Tensor | None:
     """The product of a tangent with a kink and a factor, such as the size, in which the kink cancels."""
-    size, moved = kink.path[0], kink.path[-1]
+    size, moved = kink.path[0], handle(kink.path[-1])
     bars = _op_bars(size, handle(size), [handle(i) for i in size.inputs])
-    return _transposed(lambda u: bars(_through(kink.path, multiply(factor, u))), handle(moved), size.inputs, kink.dots)
 
+    def of_size(u: Tensor) -> Sequence[Tensor | None]:
+        bar = multiply(reshaped(factor, u.shape), u)
+        for node in reversed(kink.path[1:]):  # the cotangent of moved elements is moved back
+            assert node.kind.op.pull is not None, node
+            bar = node.kind.op.pull(bar, handle(node), list(map(handle, node.inputs)), node.kind.params, False)[0]
+        return bars(bar)
 
-def _through(path: tuple[Node, ...], bar: Tensor) -> Tensor:
-    """The cotangent of a size, from that of its moved elements."""
-    for node in reversed(path[1:]):
-        op, xs = node.kind.op, tuple([handle(i) for i in node.inputs])
-        assert op.pull is not None, node
-        bar = op.pull(bar, handle(node), xs, node.kind.params, False)[0]
-    return bar
+    return _transposed(of_size, moved, size.inputs, kink.dots)
 
 
 def push_call(node: Node, tangents: dict[Node, Tensor]) -> list[Tensor | None]:

@@ -222,6 +222,7 @@ BROADCAST = {
     "sum of rows": (lambda x: ad.sum(ad.sum(ad.abs(x) * WEIGHTS[:, None], 0) * ad.abs(x)), ZERO, 12 * EYE),
     "vmap": (lambda x: ad.sum(ad.vmap(lambda e: ad.abs(e) * (ad.abs(e) * WEIGHTS))(x)), ZERO, 12 * EYE),
     "norm": (lambda x: ad.sum((ad.norm(x) * WEIGHTS) ** 2), ZERO, 28 * EYE),
+    "norm, axis kept and summed": (lambda x: ad.sum(ad.norm(x, keepdims=True)) ** 2, ZERO, 2 * EYE),
     "norm, axis kept": (
         lambda x: ad.sum(ad.norm(x, keepdims=True) * (ad.norm(x, keepdims=True) * WEIGHTS)), ZERO, 12 * EYE),
     "max * min": (_extremes(lambda p, q: ad.sum(p * (q * WEIGHTS))), 3 * np.ones(2), 6 * CROSS),
