@@ -47,13 +47,11 @@ _Is = Callable[[Node], Tensor | bool]
 
 
 class _Size(NamedTuple):
-    """The size that is looked for: a test of nodes before any cast or reshape, its `_core` shape, its lowest number;
-    and the nodes from which it was missed, with the number of operations that the search followed."""
+    """The size that is looked for: a test of nodes before any cast or reshape, its `_core` shape, its lowest number."""
 
     test: _Is
     shape: Ints
     first: float
-    missed: dict[Node, int]
 
 
 #: The multiple and the rest of a tensor; None: zero.
@@ -70,8 +68,8 @@ def divided(g: Tensor, y: Tensor) -> _Split:
 def split(t: Tensor, node: Node, test: _Is | None = None) -> _Split:
     """c and v with t = c * node + v, found as by `divided`.   test: of nodes that count as this one"""
     root = _unshaped(node)
-    first = -math.inf if test else root.number
-    return _split(t.node, _Size(test or (lambda n: n is root), _core(node.kind.out.shape), first, {}), DEPTH)
+    size = _Size(test or (lambda n: n is root), _core(node.kind.out.shape), -math.inf if test else root.number)
+    return _split(t.node, size, DEPTH)
 
 
 def cancelling(c: Tensor, path: Sequence[Node]) -> tuple[list[tuple[Tensor | None, Tensor]], Tensor | None]:
@@ -215,12 +213,14 @@ def _core(shape: Ints) -> Ints:
 
 def _unshaped(node: Node) -> Node:
     """The node whose elements this one has in another shape, or dtype for real or complex numbers."""
-    while node.inputs:
-        op, kinds = node.kind.op, [n.kind.out.aval.dtype.kind for n in (node, node.inputs[0])]
-        if not (op in (SAME, IDENTITY) or _is_reshape(node) or (op is _CAST and {*kinds} <= {*"fc"})):
-            break
+    while node.inputs and (node.kind.op in (SAME, IDENTITY) or _is_reshape(node) or _is_cast(node)):
         node = node.inputs[0]
     return node
+
+
+def _is_cast(node: Node) -> bool:
+    """True for a cast that changes no real number."""
+    return node.kind.op is _CAST and all([n.kind.out.aval.dtype.kind in "fc" for n in (node, node.inputs[0])])
 
 
 def _is_reshape(node: Node) -> bool:
@@ -245,12 +245,9 @@ def _split(node: Node, size: _Size, depth: int) -> _Split:
         zero = zeros_of(t.aval)
         return named("where")(is_met, one, zero), named("where")(is_met, zero, t)
     can_lead = depth and node.number > size.first and len(shape) >= len(size.shape) and node.inputs
-    if not (can_lead and op.name in _RULES and OPS.get(op.name) is op) or size.missed.get(node, 0) >= depth:
-        return None, t
-    found = _RULES[op.name](t, node, lambda n, what=size: _split(n, what, depth - 1), size)
-    if found[0] is None:
-        size.missed[node] = depth
-    return found
+    if can_lead and op.name in _RULES and OPS.get(op.name) is op:
+        return _RULES[op.name](t, node, lambda n, what=size: _split(n, what, depth - 1), size)
+    return None, t
 
 
 def _each(t: Tensor, f: Callable[[Tensor], Tensor], split: _Split) -> _Split:
@@ -338,7 +335,7 @@ def _move(t: Tensor, node: Node, split: Callable[..., _Split], size: _Size) -> _
             return tuple([n.kind.params[0][a] for a in params[0]]) == tuple(range(t.ndim))
         return n.kind.params[:2] == params[:2]
 
-    found = split(inner, _Size(is_moved, _core(shape), size.first, {})) if size.shape == _core(t.shape) else (None, t)
+    found = split(inner, _Size(is_moved, _core(shape), size.first)) if size.shape == _core(t.shape) else (None, None)
     return _each(t, lambda p: record(op, (spread_to(p, shape), *map(handle, starts)), params), found)
 
 
@@ -355,7 +352,7 @@ def _repeated(t: Tensor, node: Node, split: Callable[..., _Split], size: _Size) 
             return None, t
         extents = iter(repeats)
         shape = kept if shape == _core(have) else tuple([n if n == 1 else next(extents)[0] for n in kept])
-    found = split(inner, _Size(size.test, _core(shape), size.first, {}))
+    found = split(inner, _Size(size.test, _core(shape), size.first))
     return _each(t, lambda p: record(op, (spread_to(p, whole),), params), found)
 
 
