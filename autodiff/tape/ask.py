@@ -154,7 +154,8 @@ class Question:
         plan = plans.get(key)
         plan = plan and self.still_right(plan)
         if plan is None:
-            self.form, self.numbers = form_of(found, key)
+            if found is not None:  # without machine code there are no plans for any size
+                self.form, self.numbers = form_of(found, key)
             sizes = None if self.form is None else self.form.any
             plan = None if sizes is None else sizes.plan(self.numbers)
         count(plan)

@@ -136,12 +136,9 @@ forms = namespace("form")
 _answered_forms = per_session(lambda: SimpleNamespace(any=False), lambda named: named.__init__(any=False))
 
 
-def form_of(found: Reading | None, key: tuple) -> tuple[Form | None, tuple[int, ...]]:
-    """The form of a recording, and its numbers; None while plans for any size are off, as in a trace or a profile.
-
-    found    the recording as machine code read it: without machine code there are no such plans
-    """
-    if found is None or found.family is None or not config.patience_now or state.now.tracing or observers:
+def form_of(found: Reading, key: tuple) -> tuple[Form | None, tuple[int, ...]]:
+    """The form of a recording, and its numbers; None while plans for any size are off, as in a trace or a profile."""
+    if found.family is None or not config.patience_now or state.now.tracing or observers:
         return None, ()
     form: Form | None = forms.get(found.family)
     if form is None and found.numbers:

@@ -131,20 +131,24 @@ class ReversePass:
         made = initial_state(programs, order, targets, tuple([seed[0] for seed in seeds]))
         self.wires, self.bars, self.flags, *places = made
         self._places = places[: len(targets)]
-        for at, seed in zip(places[len(targets) :], seeds, strict=True):
-            self._give(at, seed[1], seed[2:] == (True,))
         down = range(len(order) - 1, -1, -1)
         if programs is not None:
+            self._give_seeds(places[len(targets) :], seeds)
             rules = programs.word, programs.used, programs.stamp, SUMS[tracks], self._sum, self._hooked
             programs.walk_natively(programs.native.run_backward_pass, order, made, down, rules, self._visit_for_machine)
             return
         lines = state.now.lines
         with recording_rules(tracks):
+            self._give_seeds(places[len(targets) :], seeds)
             if lines is not None:
                 visit_rules(lines, order, down, self.visit_node)
                 return
             for at in down:
                 self.visit_node(at)
+
+    def _give_seeds(self, places: Sequence[int], seeds: Sequence[Seed]) -> None:
+        for at, seed in zip(places, seeds, strict=True):
+            self._give(at, seed[1], seed[2:] == (True,))
 
     def reached(self) -> list[tuple[Node, Node, bool]]:
         """The reached targets: (target, its cotangent, True if the cotangent is masked) for each."""
@@ -222,6 +226,7 @@ class ReversePass:
             return left_by_hooks(node.hooks, result_handle(bar), self.many).node
 
     def _sum(self, old: Node, new: Node) -> Node:
+        """The sum of two cotangents, for machine code, which records outside of `recording_rules`."""
         with recording_rules(self.tracks):
             return _added(old, new)
 
@@ -283,7 +288,8 @@ class ReversePass:
         due, aval = out.aval, new.kind.out.aval
         assert aval is due or (aval.shape[self.many is not None :], aval.dtype) == (due.shape, due.dtype)
         old = self.bars[at]
-        self.bars[at] = new if old is None else self._sum(old, new)
+        add = _added if self.programs is None else self._sum
+        self.bars[at] = new if old is None else add(old, new)
         if old is None and masked:
             self.flags[at] |= _MASKED
         elif old is not None and not masked:
