@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ..kernel.nest import INDEX, Block, Operation, Value
+from ..kernel.nest import INDEX, Block, Operation, Value, computing
 from .operations import SCALAR
 
 if TYPE_CHECKING:
@@ -50,12 +50,7 @@ def _edge_of(operation: Operation, at: int) -> str | None:
 
 def _sources_of(block: Block, clamps: Iterable[Operation]) -> list[Operation]:
     """The operations of a loop that compute the operands of these clamps and comparisons, and with them the edges."""
-    needed, wanted = [], {v for o in clamps for v in o.operands}
-    for operation in reversed(block.operations):
-        if any(r in wanted for r in operation.results):
-            needed.append(operation)
-            wanted.update(operation.operands)
-    return needed[::-1]
+    return computing({v for o in clamps for v in o.operands}, block.operations)
 
 
 def are_hoistable(block: Block, clamps: Iterable[Operation]) -> bool:

@@ -24,7 +24,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..kernel.instructions import is_function
-from ..kernel.nest import INDEX, Block, Operation, Value, known_integer
+from ..kernel.nest import INDEX, Block, Operation, Value, computing, known_integer
 from ..records import record
 from .loop_plan import LoopPlan, plan_loop
 from .operations import SCALAR
@@ -252,12 +252,7 @@ def _rows(block: Block) -> _Rows | None:
     written = {o.operands[1] for o in inside.operations if o.name == "memref.store"}
     if not loads or any(o.operands[0] in written for o in before if o.name == "memref.load"):
         return None
-    needed = {load.operands[1] for load in loads}
-    places: list[Operation] = []
-    for o in reversed(operations):
-        if not needed.isdisjoint(o.results):
-            places.insert(0, o)
-            needed.update(o.operands)
+    places = computing({load.operands[1] for load in loads}, operations)
     return _Rows(before, inner, plan, loads, stores, places)
 
 

@@ -39,7 +39,7 @@ tenth of the time of emitting the text.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from enum import IntEnum
 from typing import Any, Generic, TypeVar
 
@@ -162,6 +162,16 @@ def every(operations: Iterable[Operation]) -> Iterator[Operation]:
         yield operation
         for region in operation.regions:
             yield from every(region.operations)
+
+
+def computing(values: set[Value], operations: Sequence[Operation]) -> list[Operation]:
+    """The operations that compute these values, directly or not, in order; their operands join the set of values."""
+    found = []
+    for operation in reversed(operations):
+        if not values.isdisjoint(operation.results):
+            found.append(operation)
+            values.update(operation.operands)
+    return found[::-1]
 
 
 @record()

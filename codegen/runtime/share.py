@@ -30,6 +30,7 @@ from ..kernel.nest import (
     NestFunction,
     Operation,
     Value,
+    computing,
     every,
     is_parallel,
     known_integer,
@@ -248,11 +249,8 @@ def _piece(
 ) -> KernelPiece:
     """The piece of these operations, preceded by those of `pure` that they need.  Its arguments are those that all of
     these operations use, and `more`."""
-    operations, needed = list(operations), _values_of(operations)
-    for operation in reversed(pure):
-        if operation.result in needed:
-            operations.insert(0, operation)
-            needed.update(operation.operands)
+    needed = _values_of(operations)
+    operations = [*computing(needed, pure), *operations]
     memory = [a for a in function.arguments if isinstance(a.type, MemRef)]
     indices = function.arguments[len(memory) :]
     places = [j for j, a in enumerate(memory) if a in needed]
