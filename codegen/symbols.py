@@ -128,7 +128,7 @@ class Symbol(int):
         return formula(self)
 
     def __bool__(self) -> bool:
-        return _note_comparison(self, "!=", True)
+        return _note_comparison(self, "!=", int.__bool__(self))
 
     __lt__, __le__, __gt__, __ge__ = map(_ordering, ("<", "<=", ">", ">="))
     __add__ = __radd__ = _of_integers(lambda a, b: _sum(a, b))

@@ -313,6 +313,23 @@ def test_results_of_any_size_and_shape(tmp_path):
 
 
 @needs_gcc
+def test_multiples_of_the_rows_that_a_loop_takes_at_once_have_code(tmp_path):
+    def loss(x):
+        return ad.sum(ad.softmax(x, axis=1) * x) + ad.mean(ad.mean(x, axis=0) + x)
+
+    made = ad.export(loss, "f64[n,3]", out=tmp_path, name="loss")
+    assert "Sizes: n: any number from 1 on." in made.files[3].read_text()
+    call = Called(made, tmp_path)
+    for n in (23, 24, 64, 65, 256):
+        (x,) = arrays_for(made, [n])
+        wanted = ad.value_and_grad(loss)(x)
+        code, results = call([n], [x], wanted)
+        assert code == 0, n
+        for result, w in zip(results, wanted, strict=True):
+            np.testing.assert_allclose(result, w, rtol=1e-12, atol=1e-13)
+
+
+@needs_gcc
 def test_sizes_without_code_are_said_and_refused(tmp_path):
     def loss(x):
         if x.shape[0] % 8:

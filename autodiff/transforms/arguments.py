@@ -335,8 +335,7 @@ def _origin(node: Node) -> Node:
 def tracks_outside(past: list[Node], mine: set[Node]) -> bool:
     """True if gradients can flow from a history to anything but the fresh nodes of this transformation.
 
-    A fresh node that is younger than all of `mine` is one of an inner transformation, which has ended: the argument y
-    of `grad(f, argnums=(0, 1))(x, y)`, say.  Nobody can ask for a gradient there.
+    Younger fresh nodes than `mine` are arguments of inner transformations, which have ended: nobody asks for gradients.
     """
     oldest = min([n.number for n in mine], default=0)
     for node in uncommon(past):
