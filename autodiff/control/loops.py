@@ -172,7 +172,7 @@ def fori_loop(lower: int, upper: int, body: Callable, init: Any) -> Any:
     """
     check_callable(body, "fori_loop")
     lower, upper = _whole(lower, "fori_loop: the lower bound"), _whole(upper, "fori_loop: the upper bound")
-    if lower < upper and runs_as_written():  # not through `python_loop`, which would collect a result of each step
+    if runs_as_written():  # not through `python_loop`, which would collect a result of each step
         first, nesting = Nesting.of(init)
         value = valued(nesting.filled([ExampleOf(as_tensor(s), s) for s in first]))
         for i in range(lower, upper):

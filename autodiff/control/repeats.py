@@ -283,9 +283,8 @@ def while_loop(condition: Callable, body: Callable, init: Any) -> Any:
     check_callable(body, "while_loop")
     first, nesting = Nesting.of(init)
     states = [as_tensor(s, "while_loop", "init") for s in first]
-    begun = nesting.filled(list(map(ExampleOf, states, first)))
-    if runs_as_written() and condition(valued(begun)):  # without steps, only a trace knows the dtypes of the results
-        value = run_as_written(body, valued(begun))
+    if runs_as_written():
+        value = valued(nesting.filled(list(map(ExampleOf, states, first))))
         while condition(value):
             value = run_as_written(body, value)
         return as_result(value)

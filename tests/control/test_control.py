@@ -492,35 +492,3 @@ def test_branches_of_two_dtypes_or_shapes_are_told_how_to_agree():
         ad.cond(x.sum() > 0, lambda x: x, lambda x: ad.astype(x, ad.float32), x)
     with pytest.raises(ad.ShapeError, match=r"f64\[\] in the other(?s:.)*let both branches give one shape"):
         ad.cond(x.sum() > 0, lambda x: x, lambda x: x.sum(), x)
-
-
-COUNTED = {
-    "fori_loop": lambda n, step, c: ad.fori_loop(0, n, lambda _, c: step(c), c),
-    "scan": lambda n, step, c: ad.scan(lambda c, _: (step(c), None), c, None, length=n)[0],
-    "while_loop": lambda n, step, c: ad.while_loop(lambda s: s[1] < n, lambda s: (step(s[0]), s[1] + 1), (c, 0))[0],
-}
-STEPS = {
-    "int to float": (lambda c, x: c + 1.5, 0, np.float64),
-    "float32": (lambda c, x: c * x, 1.0, np.float32),
-    "int32": (lambda c, x: c * ad.astype(x, ad.int32), 1, np.int32),
-    "number": (lambda c, x: c * 2, 1, np.int64),
-}
-
-
-@pytest.mark.parametrize("steps", [0, 2])
-@pytest.mark.parametrize("name", STEPS)
-@pytest.mark.parametrize("loop", COUNTED.values(), ids=COUNTED)
-def test_a_loop_without_steps_gives_the_dtypes_of_one_with_steps(loop, name, steps, monkeypatch):
-    step, first, dtype = STEPS[name]
-    x = ad.tensor(2.0, dtype=ad.float32)
-
-    def run(x):
-        return loop(steps, lambda c: step(c, x), first)
-
-    found = {"recorded": run(x), "jit": ad.jit(run)(x), "vmap": ad.vmap(run)(ad.stack([x, x]))}
-    with ad.detect_anomaly():
-        found["anomaly"] = run(x)
-    monkeypatch.setattr(ad.config, "eager", True)
-    found["eager"] = run(x)
-    assert {way: y.dtype for way, y in found.items()} == dict.fromkeys(found, np.dtype(dtype))
-    assert all(np.all(y.detach().numpy() == found["jit"].detach().numpy()) for y in found.values())
