@@ -26,7 +26,7 @@ from ..tape.lines import visit_rules
 from ..tape.modes import within
 from ..tape.node import Node
 from ..tape.record import DETACH, identity_of, record, result_handle, state
-from ..tape.walk import gradient_inputs, history
+from ..tape.walk import by_number, gradient_inputs, history, reached
 from ..tensor import AbstractTensor, Tensor, handle
 from ..tracebacks import border
 from .anomaly import is_watching, watch_pushed
@@ -360,16 +360,20 @@ def tangents_of(
 ) -> list[Tensor | None]:
     """The tangents of results, by `pushed`.
 
-    Where kinks may cancel, Python looks at nearly every tangent.  Such a pass is replayed once it is known: the wiring
-    of its nodes, with their kinds, decides all that it records if it calls no function of a user's.
+    Where kinks may cancel, Python looks at nearly every tangent.  Such a pass is replayed once it is known: the kinds
+    and the wiring of all nodes below the results decide what it records, if it calls no function of a user's.
     """
     dots = [t.node for t in given.values()]
-    key, nodes = None, [x for n in past for x in (n, *n.inputs)]
-    if is_looked_at(past) and not any([n.call is not None for n in past]) and not any([n.inputs for n in dots]):
-        key = ("tangents", tuple([(n.kind, type(n), len(n.inputs)) for n in past]), tracks)
-    programs = None if key is None else RulePrograms.for_pass(tracks)
-    given_nodes = [*nodes, *given, *dots, *results]
-    return [*run_or_replay(programs, key, given_nodes, lambda: pushed(past, given, results, tracks).results)]
+
+    def push() -> Sequence[Tensor | None]:
+        return pushed(past, given, results, tracks).results
+
+    if not is_looked_at(past) or any([n.call is not None for n in past]) or any([n.inputs for n in dots]):
+        return [*push()]
+    below = sorted(reached(past, lambda n: n.inputs), key=by_number)
+    key = ("tangents", tuple([(n.kind, type(n), len(n.inputs)) for n in below]), len(past), tracks)
+    nodes = [*past, *[x for n in below for x in (n, *n.inputs)], *given, *dots, *results]
+    return [*run_or_replay(RulePrograms.for_pass(tracks), key, nodes, push)]
 
 
 def pushed_to(outs: Sequence[Tensor], made: list[Any], given: dict[Node, Tensor], is_array: bool) -> list[Tensor]:

@@ -147,6 +147,7 @@ KINKED = {
     "maximum": lambda x, c: ad.sum(ad.maximum(x, c * x) ** 3),
     "norm": lambda x, c: ad.sum(x / (1 + c * ad.linalg.norm(x))),
     "changing": lambda x, c: ad.sum(ad.abs(x) * (ad.abs(x) if c > 1 else x)),
+    "beside its sign": lambda x, c: ad.sum(ad.abs(x) * (ad.sign(x) if c > 1 else ad.tensor(DIRECTION.ravel())) * c),
     "of a tensor": lambda x, c: ad.sum(ad.abs(x * ad.exp(ad.tensor(c))) ** 3),
 }  # fmt: skip
 
