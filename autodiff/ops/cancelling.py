@@ -47,11 +47,15 @@ _Is = Callable[[Node], Tensor | bool]
 
 
 class _Size(NamedTuple):
-    """The size that is looked for: a test of nodes before any cast or reshape, its `_core` shape, its lowest number."""
+    """The size that is looked for: a test of nodes before any cast or reshape, its `_core` shape, its lowest number.
+
+    known   by node and shape of the size: the split that was found, and the depth of its search
+    """
 
     test: _Is
     shape: Ints
     first: float
+    known: dict[tuple[Node, Ints], tuple[int, _Split]]
 
 
 #: The multiple and the rest of a tensor; None: zero.
@@ -65,17 +69,24 @@ def divided(g: Tensor, y: Tensor) -> _Split:
     return split(g, y.node, _is_same(y.node))
 
 
-def split(t: Tensor, node: Node, test: _Is | None = None) -> _Split:
-    """c and v with t = c * node + v, found as by `divided`.   test: of nodes that count as this one"""
-    root = _unshaped(node)
-    size = _Size(test or (lambda n: n is root), _core(node.kind.out.shape), -math.inf if test else root.number)
+def split(t: Tensor, node: Node, test: _Is | None = None, known: dict | None = None) -> _Split:
+    """c and v with t = c * node + v, found as by `divided`.
+
+    test    of nodes that count as this one
+    known   the splits that earlier searches for the same node found, if they are kept
+    """
+    root, known = _unshaped(node), {} if known is None else known
+    size = _Size(test or (lambda n: n is root), _core(node.kind.out.shape), -math.inf if test else root.number, known)
     return _split(t.node, size, DEPTH)
 
 
-def cancelling(c: Tensor, path: Sequence[Node]) -> tuple[list[tuple[Tensor | None, Tensor]], Tensor | None]:
+def cancelling(
+    c: Tensor, path: Sequence[Node], known: Sequence[dict | None] = (None, None)
+) -> tuple[list[tuple[Tensor | None, Tensor]], Tensor | None]:
     """The parts of a factor c in which the kink of a size's derivative cancels; the rest of c (None: zero).
 
-    path   the node of the size, then the moves of its elements up to the place of c
+    path    the node of the size, then the moves of its elements up to the place of c
+    known   what earlier searches along this path found: see `split`
 
     A part is two factors: a multiple (None: zero), and the size and its sign, or the partials of maximum or minimum.
     """
@@ -88,10 +99,10 @@ def cancelling(c: Tensor, path: Sequence[Node]) -> tuple[list[tuple[Tensor | Non
     else:
         side = [(_is_side(size), named("sign")(*xs))] if name == "abs" else []
         tests = [*side, (_is_same(path[-1]), place)]
-    for test, factor in tests:
+    for (test, factor), found in zip(tests, known, strict=False):
         multiple = None
         if rest is not None and factor.size == place.size:
-            multiple, rest = split(rest, path[-1], test)
+            multiple, rest = split(rest, path[-1], test, found)
         parts.append((multiple, factor))
     return parts, rest
 
@@ -245,9 +256,13 @@ def _split(node: Node, size: _Size, depth: int) -> _Split:
         zero = zeros_of(t.aval)
         return named("where")(is_met, one, zero), named("where")(is_met, zero, t)
     can_lead = depth and node.number > size.first and len(shape) >= len(size.shape) and node.inputs
-    if can_lead and op.name in _RULES and OPS.get(op.name) is op:
-        return _RULES[op.name](t, node, lambda n, what=size: _split(n, what, depth - 1), size)
-    return None, t
+    if not (can_lead and op.name in _RULES and OPS.get(op.name) is op):
+        return None, t
+    reach, found = size.known.get((t.node, size.shape), (0, (None, None)))
+    if reach < depth:
+        found = _RULES[op.name](t, node, lambda n, what=size: _split(n, what, depth - 1), size)
+        size.known[t.node, size.shape] = depth, found
+    return found
 
 
 def _each(t: Tensor, f: Callable[[Tensor], Tensor], split: _Split) -> _Split:
@@ -335,7 +350,7 @@ def _move(t: Tensor, node: Node, split: Callable[..., _Split], size: _Size) -> _
             return tuple([n.kind.params[0][a] for a in params[0]]) == tuple(range(t.ndim))
         return n.kind.params[:2] == params[:2]
 
-    found = split(inner, _Size(is_moved, _core(shape), size.first)) if size.shape == _core(t.shape) else (None, None)
+    found = split(inner, _Size(is_moved, _core(shape), size.first, {})) if size.shape == _core(t.shape) else (None, None)
     return _each(t, lambda p: record(op, (spread_to(p, shape), *map(handle, starts)), params), found)
 
 
@@ -352,7 +367,7 @@ def _repeated(t: Tensor, node: Node, split: Callable[..., _Split], size: _Size) 
             return None, t
         extents = iter(repeats)
         shape = kept if shape == _core(have) else tuple([n if n == 1 else next(extents)[0] for n in kept])
-    found = split(inner, _Size(size.test, _core(shape), size.first))
+    found = split(inner, _Size(size.test, _core(shape), size.first, size.known))
     return _each(t, lambda p: record(op, (spread_to(p, whole),), params), found)
 
 

@@ -50,6 +50,8 @@ from .rules import call_rule, run_or_replay
 #: Flag of a node, by its place in the history: Python, not machine code, visits its readers.  Machine code has the
 #: same flag (`recording_rules`).
 _LOOK = 1
+#: The most operations between a size and another in which its kink may cancel.
+_OLDEST = 8
 
 
 #: The value that a pass finds for a node: a tensor, a sequence of them for a call with several outputs, or None.
@@ -195,12 +197,16 @@ class _Kink(NamedTuple):
 
     path    a size such as |x|, then moves of its elements
     dots    tangents of the size's inputs, and `below` the kinks in them
+    age     the number of operations since the size
+    known   the splits of later tangents and of factors that were found: see `cancelling.split`
     """
 
     tangent: Node
     path: tuple[Node, ...]
     dots: tuple[Tensor | None, ...]
     below: Sequence[_Kink]
+    age: int
+    known: tuple[dict, dict, dict]
 
 
 def _smooth(
@@ -211,27 +217,29 @@ def _smooth(
     below: dict[Node, _Kink] = {}
     for kink in {kink.tangent: kink for kink in kinks}.values():
         if node.inputs[0] is kink.path[-1] and is_move(op):
-            left.append(_Kink(tangent.node, (*kink.path, node), kink.dots, kink.below))
+            left.append(_Kink(tangent.node, (*kink.path, node), kink.dots, kink.below, kink.age, ({}, {}, {})))
             continue
         straight, bent = _straightened(tangent, kink)
         if straight is not tangent:
             below |= {kink.tangent: kink for kink in kink.below}
         tangent = straight
-        if bent is not None:
-            left.append(kink)
+        if bent is not None and kink.age < _OLDEST:
+            left.append(kink._replace(age=kink.age + 1))
     for kink in below.values():
         tangent, _ = _straightened(tangent, kink)
     if "cancels" in op.traits:
-        left.append(_Kink(tangent.node, (node,), tuple([near.get(i) for i in node.inputs]), kinks))
+        dots = tuple([near.get(i) for i in node.inputs])
+        left.append(_Kink(tangent.node, (node,), dots, kinks, 0, ({}, {}, {})))
     return tangent, tuple(left)
 
 
 def _straightened(tangent: Tensor, kink: _Kink) -> tuple[Tensor, Tensor | None]:
     """A tangent without a kink where that cancels, itself if nowhere; and the factor of the kink that is left."""
-    multiple, rest = split(tangent, kink.tangent)
+    earlier, *known = kink.known
+    multiple, rest = split(tangent, kink.tangent, known=earlier)
     if multiple is None:
         return tangent, None
-    parts, bent = cancelling(multiple, kink.path)
+    parts, bent = cancelling(multiple, kink.path, known)
     smooth = [(c, _unbent(kink, factor)) for c, factor in parts if c is not None]
     if not smooth:
         return tangent, bent
