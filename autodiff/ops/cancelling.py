@@ -350,7 +350,8 @@ def _move(t: Tensor, node: Node, split: Callable[..., _Split], size: _Size) -> _
             return tuple([n.kind.params[0][a] for a in params[0]]) == tuple(range(t.ndim))
         return n.kind.params[:2] == params[:2]
 
-    found = split(inner, _Size(is_moved, _core(shape), size.first, {})) if size.shape == _core(t.shape) else (None, None)
+    moved = _Size(is_moved, _core(shape), size.first, {})
+    found = split(inner, moved) if size.shape == _core(t.shape) else (None, None)
     return _each(t, lambda p: record(op, (spread_to(p, shape), *map(handle, starts)), params), found)
 
 
