@@ -23,7 +23,6 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from codegen.ir import OPS
 from codegen.records import NamedTuple
@@ -37,8 +36,6 @@ from .shaping import keepdims_shape
 
 #: The most operations between a cotangent and a size that the search follows.
 DEPTH = 12
-#: The most nodes of a cotangent's history that a key lists.
-_MOST_SEEN = 128
 
 _SHAPED = _CAST, _RESHAPE, _TRANSPOSE = named("cast"), named("reshape"), named("transpose")
 
@@ -105,36 +102,6 @@ def cancelling(
             multiple, rest = split(rest, path[-1], test, found)
         parts.append((multiple, factor))
     return parts, rest
-
-
-def history_key(bar: Node, y: Node) -> tuple[list, list[Node]] | None:
-    """A key of all that the rule of y reads of a cotangent's history, and the nodes there.
-
-    None for more nodes than a key lists, or if a test depends on indices that are known only when the program runs.
-    """
-    tests = [_is_same(y), *([_is_side(y)] if y.kind.op.name == "abs" else [])]
-    if y.kind.op.name in ("maximum", "minimum"):
-        tests = [_is_share(*pair) for pair in (y.inputs, y.inputs[::-1])]
-    place: dict[Node, int] = {bar: 0}
-    key: list[Any] = []
-    level = [bar]
-    for depth in range(DEPTH + 1):
-        below: list[Node] = []
-        while level:
-            node = level.pop()
-            root = _unshaped(node)
-            met = [test(root) for test in tests]
-            if len(place) > _MOST_SEEN or any([isinstance(one, Tensor) for one in met]):
-                return None
-            op, passes = node.kind.op, node.kind.op in (SAME, IDENTITY)
-            inputs = node.inputs if passes or (depth < DEPTH and OPS.get(op.name) is op and op.name in _SEEN) else ()
-            for i in inputs:
-                if i not in place:
-                    place[i] = len(place)
-                    (level if passes else below).append(i)
-            key.append((place[node], node.kind, *met, *[place[i] for i in inputs]))
-        level = below
-    return key, list(place)
 
 
 def is_move(op: Primitive) -> bool:
@@ -388,5 +355,3 @@ _RULES: dict[str, Callable[..., _Split]] = {
     **dict.fromkeys(("broadcast_to", "reshape", "sum"), _repeated),
     **dict.fromkeys(_MOVES, _move),
 }
-#: The operations whose inputs the search looks at.
-_SEEN = frozenset((*_RULES, *_MOVES.values()))

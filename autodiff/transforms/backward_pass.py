@@ -32,6 +32,7 @@ from ..tensor import Tensor, handle
 from .anomaly import is_watching
 from .arguments import tracks_outside
 from .reverse import Many, ReversePass, left_by_hooks, recording_rules
+from .rules import pass_or_replay
 
 
 class Group(NamedTuple):
@@ -51,8 +52,16 @@ def emit(
     many: Many | None = None,
 ) -> list[Tensor | None]:  # fmt: skip
     """Run the rules: the gradient of each group, pending (None: not reached).   many: each seed is many at once"""
-    is_kept = MODE.get().eager and is_looked_at(past)
-    found = ReversePass(past, seeds, tuple([n for g in groups for n in g.nodes]), tracks or is_kept, many).cotangents()
+    is_looked, targets = is_looked_at(past), tuple([n for g in groups for n in g.nodes])
+    is_kept = MODE.get().eager and is_looked
+
+    def run() -> list[Tensor | None]:
+        return ReversePass(past, seeds, targets, tracks or is_kept, many).cotangents()
+
+    if tracks and is_looked and not many and not is_watching():
+        found = [*pass_or_replay("cotangents", past, [n for seed in seeds for n in seed[:2]], targets, tracks, run)]
+    else:
+        found = run()
     if len(found) > len(groups):  # several versions of a leaf
         terms = iter(found)
         with recording_rules(tracks or is_kept):

@@ -26,7 +26,7 @@ from ..tape.lines import visit_rules
 from ..tape.modes import within
 from ..tape.node import Node
 from ..tape.record import DETACH, identity_of, record, result_handle, state
-from ..tape.walk import by_number, gradient_inputs, history, reached
+from ..tape.walk import gradient_inputs, history
 from ..tensor import AbstractTensor, Tensor, handle
 from ..tracebacks import border
 from .anomaly import is_watching, watch_pushed
@@ -45,7 +45,7 @@ from .backward_pass import is_looked_at, untracked
 from .reverse import ReversePass, initial_state, inputs_at, recording_rules, sources_at
 from .rule_programs import PUSH, RulePrograms, missing_rule
 from .rule_values import push_rule
-from .rules import call_rule, run_or_replay
+from .rules import call_rule, pass_or_replay, run_or_replay
 
 #: Flag of a node, by its place in the history: Python, not machine code, visits its readers.  Machine code has the
 #: same flag (`recording_rules`).
@@ -366,22 +366,15 @@ def pushed(past: list[Node], given: Mapping[Node, Tensor], results: Sequence[Nod
 def tangents_of(
     results: Sequence[Node], past: list[Node], given: Mapping[Node, Tensor], tracks: bool
 ) -> list[Tensor | None]:
-    """The tangents of results, by `pushed`.
-
-    Where kinks may cancel, Python looks at nearly every tangent.  Such a pass is replayed once it is known: the kinds
-    and the wiring of all nodes below the results decide what it records, if it calls no function of a user's.
-    """
-    dots = [t.node for t in given.values()]
+    """The tangents of results, by `pushed`.  A known pass in which kinks may cancel is replayed."""
 
     def push() -> Sequence[Tensor | None]:
         return pushed(past, given, results, tracks).results
 
-    if not is_looked_at(past) or any([n.call is not None for n in past]) or any([n.inputs for n in dots]):
+    if not is_looked_at(past):
         return [*push()]
-    below = sorted(reached(past, lambda n: n.inputs), key=by_number)
-    key = ("tangents", tuple([(n.kind, type(n), len(n.inputs)) for n in below]), len(past), tracks)
-    nodes = [*past, *[x for n in below for x in (n, *n.inputs)], *given, *dots, *results]
-    return [*run_or_replay(RulePrograms.for_pass(tracks), key, nodes, push)]
+    ends = [*results, *[t.node for t in given.values()]]
+    return [*pass_or_replay("tangents", past, ends, [*given], tracks, push)]
 
 
 def pushed_to(outs: Sequence[Tensor], made: list[Any], given: dict[Node, Tensor], is_array: bool) -> list[Tensor]:

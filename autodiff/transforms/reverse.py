@@ -30,7 +30,6 @@ from codegen.records import NamedTuple
 
 from ..errors import GradientError
 from ..mode import MODE
-from ..ops.cancelling import history_key
 from ..ops.primitive import named, zeros_of
 from ..tape.lines import visit_rules
 from ..tape.modes import within
@@ -176,7 +175,8 @@ class ReversePass:
         op, masked = node.kind.op, bool(said & _MASKED)
         is_kept = masked and op.keeps_mask
         if "cancels" in op.traits:
-            found = self._cancelled(node, inputs, bar, is_kept)
+            assert self.many is None, "each cotangent is recorded in its own way"
+            found = pulled_by_rule(node.kind, is_kept, (bar, node, *inputs))
         else:
             given, programs = (bar, node, *inputs), self.programs
             rule = partial(pulled_by_rule if self.many is None else self._by_rule, node.kind, is_kept)
@@ -232,14 +232,6 @@ class ReversePass:
             key = ("backward", key, self.many is None, tuple(bars), are_open)
         found = run_or_replay(self.programs, key, [*bars.values(), node, *inputs], run)
         self._give_all(at, node, list(bars.values()), found, False)
-
-    def _cancelled(self, node: Node, inputs: Sequence[Node], bar: Node, masked: bool) -> Sequence[Tensor | None]:
-        """The cotangents of the inputs of an operation whose rule looks at how its cotangent was recorded."""
-        assert self.many is None, "each cotangent is recorded in its own way"
-        seen = None if self.programs is None else history_key(bar, node)
-        own = (bar, node, *inputs)
-        key, given = (None, ()) if seen is None else ((node.kind, masked, *seen[0]), (*own, *seen[1]))
-        return run_or_replay(self.programs, key, given, lambda: pulled_by_rule(node.kind, masked, own))
 
     def _give_all(
         self, at: int, node: Node, bars: Sequence[Node], found: Sequence[Tensor | None], masked: bool

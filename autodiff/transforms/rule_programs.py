@@ -9,8 +9,8 @@ by a word, which says the sort of the rule, whether its nodes track gradients, a
     batching rule   which inputs differ between examples   inputs: those for all examples, the node, its inputs
 
 The second time such a rule is met, it runs on example tensors, and its recording is cached with the kind.  A rule of
-loops and branches, or one that chose a user's method, runs each time.  A rule that looks at how its cotangent was
-recorded is cached by a key of what it sees (`rules.run_or_replay`).
+loops and branches, or one that chose a user's method, runs each time.  A pass with a rule that looks at how its
+cotangent was recorded is replayed as a whole (`rules.pass_or_replay`).
 """
 
 from __future__ import annotations

@@ -3,13 +3,15 @@
 To make a plan that serves other numbers too, rules run under watch (`Watches.open`): they get watched numbers
 (`custom.watching`).  A number that a rule looks at counts by value in the key from then on (`Watches.keys`).
 
-A user's rule may read anything: a key says what it reads (`Call.recorded_key`), as the key of the rule of |x| says what
-that rule sees of its cotangent (`ops.cancelling.history_key`).  A rule with a key runs twice; after that, its recorded
-nodes are replayed (`run_or_replay`).  A rule that evaluates a tensor, or reads what no key can say, always runs.
+A user's rule may read anything: a key says what it reads (`Call.recorded_key`).  A rule with a key runs twice; after
+that, its recorded nodes are replayed (`run_or_replay`).  A rule that evaluates a tensor, or reads what no key can say,
+always runs.  The rule of |x| looks at how its cotangent was recorded, so that a whole pass is replayed
+(`pass_or_replay`).
 """
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -33,6 +35,7 @@ from ..tape.misses import note as explained
 from ..tape.node import CONSTANT, Node, data_node
 from ..tape.plan import Formulas, source
 from ..tape.record import state
+from ..tape.walk import by_number, gradient_inputs, reached
 from ..tensor import Tensor, handle
 from .hooks import call_nested
 from .rule_programs import RuleProgram, RulePrograms
@@ -323,3 +326,25 @@ def run_or_replay(
             made.choices.on_change(lambda: _rules.pop(key))
         return found
     return run()
+
+
+def pass_or_replay(
+    sort: str, past: Sequence[Node], ends: Sequence[Node], targets: Sequence[Node], tracks: bool,
+    run: Callable[[], Sequence[Tensor | None]],
+) -> Sequence[Tensor | None]:  # fmt: skip
+    """The results of run(), a pass whose rules may look at how tensors were recorded, as by `run_or_replay`.
+
+    The kinds and the wiring of all nodes below the ends decide what the pass records, beside the calls of custom
+    functions in the history.
+
+    past    the history that the pass goes through;  ends: its results, and the tangents or cotangents that it is given
+    """
+    programs = RulePrograms.for_pass(tracks)
+    calls = {n: n.call.recorded_key() if watching_at(n) is None else None for n in past if n.call is not None}
+    if programs is None or None in calls.values() or any([n.hooks for n in past]):
+        return run()
+    below = sorted(reached(ends, lambda n: n.inputs), key=by_number)
+    wired = [(n, *n.inputs, *gradient_inputs(n)) for n in below]
+    kinds = [(n.kind, type(n), n.slot, n.body, calls.get(n), len(ns)) for n, ns in zip(below, wired, strict=True)]
+    key = (sort, tuple(kinds), len(past), tracks)
+    return run_or_replay(programs, key, [*past, *itertools.chain(*wired), *ends, *targets], run)
