@@ -22,6 +22,7 @@ from codegen.records import NamedTuple
 from ..mode import MODE
 from ..ops import add
 from ..ops.arithmetic import mul0
+from ..ops.cancelling import looking
 from ..ops.primitive import added, zeros_of
 from ..tape.families import answered
 from ..tape.known import Ask
@@ -51,14 +52,19 @@ def emit(
     past: list[Node], seeds: Sequence[tuple[Node, Node]], groups: Sequence[Group], *, tracks: bool,
     many: Many | None = None,
 ) -> list[Tensor | None]:  # fmt: skip
-    """Run the rules: the gradient of each group, pending (None: not reached).   many: each seed is many at once"""
-    is_looked, targets = is_looked_at(past), tuple([n for g in groups for n in g.nodes])
-    is_kept = MODE.get().eager and is_looked
+    """Run the rules: the gradient of each group, pending (None: not reached).
+
+    many    each seed is many at once: no rule looks at these
+
+    In eager mode the cotangents are tracked if a rule looks at how they were recorded (`ops.cancelling`).
+    """
+    is_looked = bool(looking(past, [bar for _, bar in seeds], tracks))
+    is_kept, targets = MODE.get().eager and is_looked, tuple([n for g in groups for n in g.nodes])
 
     def run() -> list[Tensor | None]:
         return ReversePass(past, seeds, targets, tracks or is_kept, many).cotangents()
 
-    if tracks and is_looked and not many and not is_watching():
+    if is_looked and not is_watching():
         found = [*pass_or_replay("cotangents", past, [n for seed in seeds for n in seed[:2]], targets, tracks, run)]
     else:
         found = run()
@@ -98,14 +104,6 @@ def pulled(
     if tracks is None:
         tracks = tracks_outside(past, set(targets))
     return tracks, emit(past, seeds, [group_of(n) for n in targets], tracks=tracks)
-
-
-def is_looked_at(past: Sequence[Node]) -> bool:
-    """True if a rule in a history looks at how cotangents were recorded: see `ops.cancelling`.
-
-    In eager mode the cotangents are then tracked, to keep their recording.  No rule looks at many cotangents at once.
-    """
-    return any(["cancels" in n.kind.op.traits for n in past])
 
 
 def untracked(tensors: Sequence[Tensor | None]) -> list[Tensor | None]:

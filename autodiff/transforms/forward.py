@@ -9,7 +9,7 @@ of the size's VJP at |x| u, in which the size cancels (see `ops.cancelling`).  T
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -17,14 +17,14 @@ from .. import tree
 from ..errors import GradientError, amount, located
 from ..mode import MODE
 from ..ops import as_tensor, multiply, zeros_like
-from ..ops.cancelling import cancelling, is_move, split
+from ..ops.cancelling import cancelling, is_move, looking, split
 from ..ops.conversion import as_numpy, cast_to
 from ..ops.primitive import added, spread_to, zeros_of
 from ..ops.shaping import reshaped
 from ..tape.ask import evaluate
 from ..tape.lines import visit_rules
 from ..tape.modes import within
-from ..tape.node import Node
+from ..tape.node import Node, Primitive
 from ..tape.record import DETACH, identity_of, record, result_handle, state
 from ..tape.walk import gradient_inputs, history
 from ..tensor import AbstractTensor, Tensor, handle
@@ -41,7 +41,7 @@ from .arguments import (
     run_recorded,
     tracks_outside,
 )
-from .backward_pass import is_looked_at, untracked
+from .backward_pass import untracked
 from .reverse import ReversePass, initial_state, inputs_at, recording_rules, sources_at
 from .rule_programs import PUSH, RulePrograms, missing_rule
 from .rule_values import push_rule
@@ -69,12 +69,17 @@ class ForwardPass:
     keeps_masks = False
 
     def __init__(
-        self, order: Sequence[Node], given: Mapping[Node, Tensor], results: Sequence[Node], sort: int, tracks: bool
-    ) -> None:
-        """sort: the bits of the rules' word for the sort of rule;  tracks: the nodes of rules track gradients"""
+        self, order: Sequence[Node], given: Mapping[Node, Tensor], results: Sequence[Node], sort: int, tracks: bool,
+        looks: Container[Primitive] = (),
+    ) -> None:  # fmt: skip
+        """Visit the nodes.
+
+        sort    the bits of the rules' word for the sort of rule;  tracks: the nodes of rules track gradients
+        looks   the operations whose rules look at how their tangents were recorded
+        """
         self.order, self.tracks = order, tracks
         self.programs = programs = None if state.now.forward_depth else RulePrograms.for_pass(tracks)
-        made = initial_state(programs, order, (), (*given, *results))
+        made = initial_state(programs, order, (), (*given, *results), looks)
         self.wires, self.found, self.flags, *places = made
         for at, t in zip(places, given.values(), strict=False):
             self._put(at, t)
@@ -94,7 +99,7 @@ class ForwardPass:
         if at < 0 or found is None:
             return
         if not isinstance(found, Tensor):
-            self.flags[at] = _LOOK
+            self.flags[at] |= _LOOK
         elif not (found.masked and self.keeps_masks and self.programs is None):
             found = found.node
         self.found[at] = found
@@ -131,7 +136,8 @@ class TangentPass(ForwardPass):
     ) -> None:
         """Push tangents through a history.   tracks: the nodes of rules track gradients"""
         self.kinks: dict[int, tuple[_Kink, ...]] = {}
-        super().__init__(order, tangents, results, PUSH, tracks)
+        self.looks = looking(order, [t.node for t in tangents.values()], tracks)
+        super().__init__(order, tangents, results, PUSH, tracks, self.looks)
 
     def pairs(self) -> list[tuple[Node, Node]]:
         """Each node that has a tangent, and the tangent."""
@@ -167,11 +173,12 @@ class TangentPass(ForwardPass):
 
             given, programs = (*[None if t is None else t.node for t in dots], node, *node.inputs), self.programs
             (tangent,) = rule(given) if programs is None else programs.applied(node.kind, given, n, PUSH, rule)
-            if tangent is not None and (kinks or "cancels" in node.kind.op.traits):
-                tangent, left = _smooth(node, tangent, near, kinks)
+            is_kink = node.kind.op in self.looks
+            if tangent is not None and (kinks or is_kink):
+                tangent, left = _smooth(node, tangent, near, kinks, is_kink)
                 if left:
                     self.kinks[at] = left
-                    self.flags[at] = _LOOK
+                    self.flags[at] |= _LOOK
             return tangent
 
 
@@ -210,9 +217,12 @@ class _Kink(NamedTuple):
 
 
 def _smooth(
-    node: Node, tangent: Tensor, near: dict[Node, Tensor], kinks: Sequence[_Kink]
+    node: Node, tangent: Tensor, near: dict[Node, Tensor], kinks: Sequence[_Kink], is_kink: bool
 ) -> tuple[Tensor, tuple[_Kink, ...]]:
-    """A tangent without the kinks that cancel in it, and the kinks that are left.   near: tangents of inputs"""
+    """A tangent without the kinks that cancel in it, and the kinks that are left.
+
+    near    the tangents of inputs;  is_kink: the tangent of this node has a kink of its own
+    """
     op, left = node.kind.op, []
     below: dict[Node, _Kink] = {}
     for kink in {kink.tangent: kink for kink in kinks}.values():
@@ -227,7 +237,7 @@ def _smooth(
             left.append(kink._replace(age=kink.age + 1))
     for kink in below.values():
         tangent, _ = _straightened(tangent, kink)
-    if "cancels" in op.traits:
+    if is_kink:
         dots = tuple([near.get(i) for i in node.inputs])
         left.append(_Kink(tangent.node, (node,), dots, kinks, 0, ({}, {}, {})))
     return tangent, tuple(left)
@@ -360,7 +370,8 @@ def with_directions(
 
 def pushed(past: list[Node], given: Mapping[Node, Tensor], results: Sequence[Node], tracks: bool) -> TangentPass:
     """A pass of tangents through a history.   tracks: the nodes of its rules track gradients"""
-    return TangentPass(past, given, results, tracks or (MODE.get().eager and is_looked_at(past)))
+    is_kept = MODE.get().eager and bool(looking(past, [t.node for t in given.values()], tracks))
+    return TangentPass(past, given, results, tracks or is_kept)
 
 
 def tangents_of(
@@ -371,10 +382,10 @@ def tangents_of(
     def push() -> Sequence[Tensor | None]:
         return pushed(past, given, results, tracks).results
 
-    if not is_looked_at(past):
+    dots = [t.node for t in given.values()]
+    if not looking(past, dots, tracks):
         return [*push()]
-    ends = [*results, *[t.node for t in given.values()]]
-    return [*pass_or_replay("tangents", past, ends, [*given], tracks, push)]
+    return [*pass_or_replay("tangents", past, [*results, *dots], [*given], tracks, push)]
 
 
 def pushed_to(outs: Sequence[Tensor], made: list[Any], given: dict[Node, Tensor], is_array: bool) -> list[Tensor]:

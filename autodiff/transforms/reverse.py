@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import itertools
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -30,10 +30,11 @@ from codegen.records import NamedTuple
 
 from ..errors import GradientError
 from ..mode import MODE
+from ..ops.cancelling import looking
 from ..ops.primitive import named, zeros_of
 from ..tape.lines import visit_rules
 from ..tape.modes import within
-from ..tape.node import Kind, Node
+from ..tape.node import Kind, Node, Primitive
 from ..tape.plan import COUNTS
 from ..tape.record import record, result_handle, state
 from ..tape.walk import gradient_inputs
@@ -57,8 +58,9 @@ class Many(NamedTuple):
 
 #: Flags of a node, by its place in the history: gradients reach a target through it; its cotangent is masked; it gets
 #: only the zeros of step functions; it is a target; it is a call some of whose outputs have cotangents; its hooks
-#: have run.  Machine code uses the same flags (`recording_reverse`).
-_OPEN, _MASKED, _ZERO, _TARGET, _CALL, _RAN = 1, 2, 4, 8, 16, 32
+#: have run; its rule looks at how its cotangent, or tangents, were recorded.  Machine code uses the same flags
+#: (`recording_reverse`).
+_OPEN, _MASKED, _ZERO, _TARGET, _CALL, _RAN, _LOOK = 1, 2, 4, 8, 16, 32, 64
 
 
 #: A result, its cotangent, and perhaps True if the cotangent is masked.
@@ -100,7 +102,9 @@ class ReversePass:
         self.slots: dict[int, dict[int, Node]] = {}
         self.programs = programs = RulePrograms.for_pass(tracks, many is not None)
         self.watch = watch if programs is None and is_users and MODE.get().anomalies and not state.now.tracing else None
-        made = initial_state(programs, order, targets, tuple([seed[0] for seed in seeds]))
+        looks = looking(order, [seed[1] for seed in seeds], tracks)
+        assert many is None or not looks, "each cotangent is recorded in its own way"
+        made = initial_state(programs, order, targets, tuple([seed[0] for seed in seeds]), looks)
         self.wires, self.bars, self.flags, *places = made
         self._places = places[: len(targets)]
         down = range(len(order) - 1, -1, -1)
@@ -174,8 +178,7 @@ class ReversePass:
         COUNTS.rules += 1
         op, masked = node.kind.op, bool(said & _MASKED)
         is_kept = masked and op.keeps_mask
-        if "cancels" in op.traits:
-            assert self.many is None, "each cotangent is recorded in its own way"
+        if said & _LOOK:
             found = pulled_by_rule(node.kind, is_kept, (bar, node, *inputs))
         else:
             given, programs = (bar, node, *inputs), self.programs
@@ -287,12 +290,21 @@ def _added(old: Node, new: Node) -> Node:
 
 
 def initial_state(
-    programs: RulePrograms | None, order: Sequence[Node], targets: tuple[Node, ...], asked: tuple[Node, ...]
-) -> list[Any]:
-    """The state of a pass, in the layout of `recording_rules.new_pass`: wires, cotangents, flags, places of nodes."""
-    if programs is not None:
-        made: list[Any] = programs.native.new_pass(order, targets, asked)
-        return made
+    programs: RulePrograms | None, order: Sequence[Node], targets: tuple[Node, ...], asked: tuple[Node, ...],
+    looks: Container[Primitive],
+) -> list[Any]:  # fmt: skip
+    """The state of a pass, in the layout of `recording_rules.new_pass`: wires, cotangents, flags, places of nodes.
+
+    looks    the operations whose rules look at recordings
+    """
+    made = _plain_state(order, targets, asked) if programs is None else programs.native.new_pass(order, targets, asked)
+    if looks:
+        for at in [k for k, n in enumerate(order) if n.kind.op in looks]:
+            made[2][at] |= _LOOK
+    return made
+
+
+def _plain_state(order: Sequence[Node], targets: tuple[Node, ...], asked: tuple[Node, ...]) -> list[Any]:
     place = {n: k for k, n in enumerate(order)}
     inputs = [[place.get(i, -1) for i in n.inputs] for n in order]
     starts = itertools.accumulate(map(len, inputs), initial=len(order) + 1)

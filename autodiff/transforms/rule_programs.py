@@ -160,9 +160,7 @@ def _tell_machine(kind: Kind) -> None:
     native = machine.asks
     if native is not None:
         programs = kind.rules.programs
-        # Python must also look at the tangents of an operation with a kink (see `forward`).
-        has_kink = "cancels" in kind.op.traits
-        known = [p for p in programs if p.template is not None and not (p.word & 3 == PUSH and has_kink)]
+        known = [p for p in programs if p.template is not None]
         kind.rules = native.rules(programs, [p.for_machine(native, kind.op) for p in known])
 
 

@@ -20,6 +20,7 @@ from .. import tree
 from ..errors import ConcretizationError, GradientError, located, with_article
 from ..mode import MODE
 from ..ops import as_tensor, concatenate, stack, zeros_like
+from ..ops.cancelling import looking
 from ..ops.shaping import reshaped, transposed
 from ..tape.ask import evaluate
 from ..tape.leaves import leaf
@@ -37,7 +38,7 @@ from .arguments import (
     run_recorded,
     tracks_outside,
 )
-from .backward_pass import emit, group_of, is_looked_at, untracked
+from .backward_pass import emit, group_of, untracked
 from .batch.walk import NoBatchRule, each
 from .forward import paired, pushed_to, tangents_of, with_directions
 from .functional import gradients_with_history
@@ -169,7 +170,7 @@ def _back(
 ) -> Sequence[Tensor | None]:
     """The passes back from one result.   tracks: their results are recorded with a history"""
     groups = [group_of(x.node) for x in a.leaves]
-    if many is not None and is_looked_at(past):
+    if many is not None and looking(past, [units.node], tracks):
         return many.each(lambda one: emit(past, [(r.node, one[0].node)], groups, tracks=tracks), [units])
     return emit(past, [(r.node, units.node)], groups, tracks=tracks, many=many)
 

@@ -16,6 +16,7 @@ from . import recording_objects as py
 from .recorder_nodes import NodeWords, new_step
 from .recording_program import StepsBlock
 from .recording_rules import (
+    LOOKS,
     MASKED_BIT,
     OPEN,
     TARGET,
@@ -154,7 +155,7 @@ def pull_nodes(p: ptr[BackwardPass], first: i64, word: u64, used: ptr, stamp: u6
         bar = ptr[RawNode](py.list_item(p.cotangents, i))
         flags = p.flags[i]
         is_plain = is_simple(n) or (flags & RAN != 0 and is_operation(n))
-        if flags & CALL != 0:
+        if flags & (CALL | LOOKS) != 0:
             break
         if bar is tape.none:
             if flags & ZERO != 0:

@@ -29,8 +29,9 @@ from .recording_structs import RawNode, RawRich, count_of, flow_of, input_at, is
 MASKED_BIT, FIRST_INPUT, MOST_INPUTS = 3, 8, 48
 #: The number of items of the list that `new_pass` returns before the places of nodes.
 FIXED = 3
-#: Flags of a node: gradients reach a target through it; it is a target (see `recording_reverse`).
-OPEN, TARGET = 1, 8
+#: Flags of a node: gradients reach a target through it; it is a target (see `recording_reverse`); its rule looks at how
+#: its cotangent, or tangents, were recorded: Python visits the node.
+OPEN, TARGET, LOOKS = 1, 8, 64
 
 bytes_of_array = extern("PyByteArray_AsString", ptr[u8], ptr)
 new_bytearray = extern("PyByteArray_FromStringAndSize", own, ptr, i64, fails=FAILS)
@@ -230,7 +231,7 @@ def run_forward_pass(order: ptr, state: ptr, first: i64, word: u64, used: ptr, s
         inputs = words + i64(words[i])
         n_inputs = i64(words[i + 1] - words[i])
         n = ptr[RawNode](py.list_item(order, i))
-        if not is_simple(n):
+        if not is_simple(n) or flags[i] & LOOKS != 0:
             if n_inputs > 0:
                 break
             i += 1
