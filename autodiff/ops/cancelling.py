@@ -116,13 +116,11 @@ def looking(past: Sequence[Node], given: Iterable[Node], tracks: bool) -> set[Pr
 
     given   the cotangents or tangents that a pass begins with
     """
-    found = {n.kind.op for n in past}
-    looks = {op for op in found if "cancels" in op.traits}
-    if looks and not any([n.call is not None for n in past]):  # a user's rule may record the derivative of |x|
-        found |= {n.kind.op for n in reached(given, lambda n: n.inputs)}
-        names = {op.name for op in found}
-        looks = {op for op in looks if _SLOPES.get(op.name, op.name) in names or (tracks and op.name == "abs")}
-    return looks
+    looks = {n.kind.op for n in past if "cancels" in n.kind.op.traits}
+    if not looks or any([n.call is not None for n in past]):  # a user's rule may record the derivative of |x|
+        return looks
+    names = {n.kind.op.name for n in (*past, *reached(given, lambda n: n.inputs))}
+    return {op for op in looks if _SLOPES.get(op.name, op.name) in names or (tracks and op.name == "abs")}
 
 
 def is_move(op: Primitive) -> bool:

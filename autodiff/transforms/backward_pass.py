@@ -58,13 +58,13 @@ def emit(
 
     In eager mode the cotangents are tracked if a rule looks at how they were recorded (`ops.cancelling`).
     """
-    is_looked = bool(looking(past, [bar for _, bar in seeds], tracks))
-    is_kept, targets = MODE.get().eager and is_looked, tuple([n for g in groups for n in g.nodes])
+    looks, targets = looking(past, [bar for _, bar in seeds], tracks), tuple([n for g in groups for n in g.nodes])
+    is_kept = MODE.get().eager and bool(looks)
 
     def run() -> list[Tensor | None]:
-        return ReversePass(past, seeds, targets, tracks or is_kept, many).cotangents()
+        return ReversePass(past, seeds, targets, tracks or is_kept, many, looks=looks).cotangents()
 
-    if is_looked and not is_watching():
+    if looks and not is_watching():
         found = [*pass_or_replay("cotangents", past, [n for seed in seeds for n in seed[:2]], targets, tracks, run)]
     else:
         found = run()

@@ -91,18 +91,19 @@ class ReversePass:
 
     def __init__(
         self, order: list[Node], seeds: Sequence[Seed], targets: tuple[Node, ...], tracks: bool,
-        many: Many | None = None, is_users: bool = True,
+        many: Many | None = None, is_users: bool = True, looks: Container[Primitive] | None = None,
     ) -> None:  # fmt: skip
         """Walk the history `order` from the cotangents of its results to the targets.
 
         tracks    True if the nodes of rules track gradients;  many: set when each cotangent is many at once
         is_users  True if a user sees these cotangents as gradients, in which anomalies may be looked for
+        looks     the result of `cancelling.looking`, if the caller knows it
         """
         self.many, self.order, self.tracks = many, order, tracks
         self.slots: dict[int, dict[int, Node]] = {}
         self.programs = programs = RulePrograms.for_pass(tracks, many is not None)
         self.watch = watch if programs is None and is_users and MODE.get().anomalies and not state.now.tracing else None
-        looks = looking(order, [seed[1] for seed in seeds], tracks)
+        looks = looking(order, [seed[1] for seed in seeds], tracks) if looks is None else looks
         assert many is None or not looks, "each cotangent is recorded in its own way"
         made = initial_state(programs, order, targets, tuple([seed[0] for seed in seeds]), looks)
         self.wires, self.bars, self.flags, *places = made
