@@ -31,6 +31,7 @@ class VectorLoop(VectorMemory):
     def __init__(self, body: BodyWriter, block: Block, plan: LoopPlan) -> None:
         self.body, self.block, self.counter, self.plan = body, block, block.arguments[0], plan
         self.vectors: dict[Value, str] = {}
+        self.given: dict[Value, str] = {}
         self.hoisted: list[str] = []
         self.mask, self.whole, self.active = "", "", 0
         self.late: set[Operation] = set()

@@ -38,6 +38,7 @@ class VectorMemory(VectorValues):
     whole     a bit: all lanes are in use; "" where a branch costs more than the mask
     active    the number of lanes in use, which are the first ones; 0 if it is known only at run time
     updated   memory that the loop both reads and writes
+    given     vectors of loads that were made ahead of the iteration
     late      stores that are deferred to the end of an iteration, where they share the branch by `whole`
     """
 
@@ -46,11 +47,15 @@ class VectorMemory(VectorValues):
     whole: str
     active: int
     updated: set[Value]
+    given: dict[Value, str]
     late: set[Operation]
     stores: dict[Operation, tuple[str, str]]
 
     def load(self, operation: Operation) -> None:
         memory, index = operation.operands
+        if operation.result in self.given:
+            self.vectors[operation.result] = self.given[operation.result]
+            return
         if operation in self.plan.in_memory:
             if operation.result in self.plan.reloaded:
                 self.vectors[operation.result] = self.vectors[self.plan.reloaded[operation.result]]
