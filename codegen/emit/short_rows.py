@@ -274,7 +274,6 @@ class _HeldRows(VectorLoop):
         super().__init__(body, found.block, found.plan)
         self.outer, self.outer_counter, self.found = block, block.arguments[0], found
         self.inside |= {self.outer_counter, *[r for o in found.before for r in o.results]}
-        self.now: dict[Operation, str] = {}
         self.lanes = phase.lanes
         self.mask = first_lanes(phase.trips or 0, phase.lanes) if phase.is_masked else ""
         self.active = phase.trips or 0
@@ -311,15 +310,9 @@ class _HeldRows(VectorLoop):
         body.names[self.outer_counter] = counter
         body.write_operations(found.before)
         self.vectors = {}
-        self.now = dict(zip(found.loads, rows, strict=True))
+        self.given = {load.result: row for load, row in zip(found.loads, rows, strict=True)}
         self._iteration("0", [])
         return [self.vector(store.operands[0]) for store in found.stores]
-
-    def load(self, operation: Operation) -> None:
-        if operation in self.now:
-            self.vectors[operation.result] = self.now[operation]
-        else:
-            super().load(operation)
 
     def store(self, operation: Operation) -> None:
         if operation not in self.found.stores:

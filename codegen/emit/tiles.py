@@ -143,7 +143,6 @@ class _Tiles(VectorLoop):
         super().__init__(body, found.block, found.plan)
         self.outer, self.outer_counter, self.found, self.size = block, block.arguments[0], found, size
         self.between = found.between
-        self.transposed: dict[Value, str] = {}
         self.inside |= {self.outer_counter, *[r for o in found.before for r in o.results]}
 
     def write_both(self, lower: str, upper: str, columns: str) -> None:
@@ -215,7 +214,7 @@ class _Tiles(VectorLoop):
         transposed = {o.result: self._transpose(vectors, o) for o, vectors in loaded.items()}
         for number, row in enumerate(rows):
             body.names.update(row)
-            self.transposed = {value: vectors[number] for value, vectors in transposed.items()}
+            self.given = {value: vectors[number] for value, vectors in transposed.items()}
             self.vectors = {}
             self._iteration(column, [])
 
@@ -249,9 +248,3 @@ class _Tiles(VectorLoop):
         Transposing 3,000 x 3,000 doubles, AVX2, rows of 32 bytes: 28.3 ms past the caches, 12.1 through them.
         """
         return self.size * self.plan.bits == 8 * _LINE_BYTES and super().goes_past_caches(operation)
-
-    def load(self, operation: Operation) -> None:
-        if operation.result in self.transposed:
-            self.vectors[operation.result] = self.transposed[operation.result]
-        else:
-            super().load(operation)

@@ -31,6 +31,7 @@ class VectorLoop(VectorMemory):
     def __init__(self, body: BodyWriter, block: Block, plan: LoopPlan) -> None:
         self.body, self.block, self.counter, self.plan = body, block, block.arguments[0], plan
         self.vectors: dict[Value, str] = {}
+        self.given: dict[Value, str] = {}
         self.hoisted: list[str] = []
         self.mask, self.whole, self.active = "", "", 0
         self.late: set[Operation] = set()
@@ -132,7 +133,7 @@ class VectorLoop(VectorMemory):
         """The mask of the lanes whose element is before the end."""
         lanes = self.lanes
         rest = self.body.value(f"sub i64 {stop}, {counter}")
-        if self.body.target.masks_are_expensive:
+        if self.plan.is_large and self.body.target.masks_are_expensive:
             self.whole = self.body.value(f"icmp sge i64 {rest}, {lanes}")
         rest = self.body.value(self.call("llvm.umin.i64", "i64", ("i64", rest), ("i64", lanes)))
         rest = self.body.value(f"trunc i64 {rest} to i32")
