@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 from codegen.ir import OPS
 from codegen.records import NamedTuple
@@ -30,7 +30,6 @@ from codegen.records import NamedTuple
 from ..tape import Node, Primitive, constant, record
 from ..tape.node import CONSTANT, RichNode
 from ..tape.record import IDENTITY, SAME
-from ..tape.walk import reached
 from ..tensor import Tensor, handle
 from .primitive import I64, Ints, added, named, spread_to, times, zeros_of
 from .shaping import keepdims_shape
@@ -39,9 +38,6 @@ from .shaping import keepdims_shape
 DEPTH = 12
 
 _SHAPED = _CAST, _RESHAPE, _TRANSPOSE = named("cast"), named("reshape"), named("transpose")
-
-#: The operations whose rules look for their own derivative, another operation: found in second derivatives only.
-_SLOPES = {"maximum": "share", "minimum": "share", "abs": "sign"}
 
 #: A test of a node.  Its result is a bool tensor if the answer is known only when the program runs.
 _Is = Callable[[Node], Tensor | bool]
@@ -106,21 +102,6 @@ def cancelling(
             multiple, rest = split(rest, path[-1], test, found)
         parts.append((multiple, factor))
     return parts, rest
-
-
-def looking(past: Sequence[Node], given: Iterable[Node], tracks: bool) -> set[Primitive]:
-    """The operations of a history whose rules have to look at how cotangents or tangents were recorded.
-
-    A pass that records no nodes that track, and finds no derivatives of sizes and extremes, has no kinks that cancel:
-    only norms and their like look there, since c x is more exact than c y times x / y.
-
-    given   the cotangents or tangents that a pass begins with
-    """
-    looks = {n.kind.op for n in past if "cancels" in n.kind.op.traits}
-    if not looks or any([n.call is not None for n in past]):  # a user's rule may record the derivative of |x|
-        return looks
-    names = {n.kind.op.name for n in (*past, *reached(given, lambda n: n.inputs))}
-    return {op for op in looks if _SLOPES.get(op.name, op.name) in names or (tracks and op.name == "abs")}
 
 
 def is_move(op: Primitive) -> bool:

@@ -88,9 +88,7 @@ def elementwise(
         found: list[Tensor | None] = []
         factors_of = rule(y, *xs, **dict(zip(params, values, strict=True)))
         factors_of = factors_of if partials else (factors_of,)
-        done, rest = [None] * len(xs), y_bar
-        if cancels and y.node.inputs:  # an example tensor has no history to look at
-            done, rest = cancels(y_bar, y, xs, masked)
+        done, rest = cancels(y_bar, y, xs, masked) if cancels and y.node.inputs else ([None] * len(xs), y_bar)
         for x, x_bar, partial in zip(xs, done, factors_of, strict=True):
             if not _needs_gradient(x):
                 found.append(None)

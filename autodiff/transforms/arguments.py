@@ -350,3 +350,32 @@ def tracks_outside(past: list[Node], mine: set[Node]) -> bool:
         ):
             return True
     return False
+
+
+def paired(name: str, primals: Any, tangents: Any) -> tuple[Sequence[Any], Sequence[Any]]:
+    """Arguments and their directions as equally long sequences; primals that are no tuple or list are one argument."""
+    if not isinstance(primals, (tuple, list)):
+        primals, tangents = (primals,), (tangents,)
+    if not isinstance(tangents, (tuple, list)) or len(primals) != len(tangents):
+        given = len(tangents) if isinstance(tangents, (tuple, list)) else "no tuple of"
+        raise GradientError(located(f"{name}: {amount(len(primals), 'primal')} but {given} tangents"))
+    return primals, tangents
+
+
+def with_directions(
+    where: str, primals: Sequence[Any], tangents: Sequence[Any]
+) -> tuple[tree.Structure, list[Any], dict[Node, Tensor], bool]:
+    """The structure of primals, their leaves as fresh tensors, the direction of each, and True for plain code."""
+    leaves, structure = tree.flatten(tuple(primals))
+    leaves = [as_numpy(x) for x in leaves]
+    directions = [as_numpy(d) for d in tree.flatten_up_to(structure, tuple(tangents))]
+    made_plain = is_plain([*leaves, *directions])
+    called = partial(leaf_name, structure, "primal", where)
+    made = [
+        fresh(x, partial(called, k), shares=made_plain) if is_differentiable(x) else x for k, x in enumerate(leaves)
+    ]
+    given = {
+        x.node: fitting(d, x, where, "primal", "tangent")
+        for x, d in zip(made, directions, strict=True) if isinstance(x, Tensor) and d is not None
+    }  # fmt: skip
+    return structure, made, given, made_plain

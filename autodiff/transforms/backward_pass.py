@@ -11,8 +11,9 @@ A *group* is the set of nodes that share one gradient: the versions of one leaf,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import reduce
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial, reduce
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -22,18 +23,22 @@ from codegen.records import NamedTuple
 from ..mode import MODE
 from ..ops import add
 from ..ops.arithmetic import mul0
-from ..ops.cancelling import looking
 from ..ops.primitive import added, zeros_of
 from ..tape.families import answered
 from ..tape.known import Ask
-from ..tape.node import Node
+from ..tape.node import Node, Primitive
 from ..tape.record import DETACH, record, state
-from ..tape.walk import history
+from ..tape.walk import history, reached
 from ..tensor import Tensor, handle
 from .anomaly import is_watching
 from .arguments import tracks_outside
 from .reverse import Many, ReversePass, left_by_hooks, recording_rules
 from .rules import pass_or_replay
+
+#: The operations whose rules look for their own derivative, another operation: found in second derivatives only.
+_SLOPES = {"maximum": "share", "minimum": "share", "abs": "sign"}
+
+_COTANGENT = itemgetter(1)
 
 
 class Group(NamedTuple):
@@ -58,16 +63,14 @@ def emit(
 
     In eager mode the cotangents are tracked if a rule looks at how they were recorded (`ops.cancelling`).
     """
-    looks, targets = looking(past, [bar for _, bar in seeds], tracks), tuple([n for g in groups for n in g.nodes])
+    looks, targets = looking(past, map(_COTANGENT, seeds), tracks), tuple([n for g in groups for n in g.nodes])
     is_kept = MODE.get().eager and bool(looks)
-
-    def run() -> list[Tensor | None]:
-        return ReversePass(past, seeds, targets, tracks or is_kept, many, looks=looks).cotangents()
-
+    walk = partial(ReversePass, past, seeds, targets, tracks or is_kept, looks, many)
     if looks and not is_watching():
-        found = [*pass_or_replay("cotangents", past, [n for seed in seeds for n in seed[:2]], targets, tracks, run)]
+        ends = [n for seed in seeds for n in seed]
+        found = [*pass_or_replay("cotangents", past, ends, targets, tracks, lambda: walk().cotangents())]
     else:
-        found = run()
+        found = walk().cotangents()
     if len(found) > len(groups):  # several versions of a leaf
         terms = iter(found)
         with recording_rules(tracks or is_kept):
@@ -77,6 +80,22 @@ def emit(
             with recording_rules(tracks or is_kept):
                 found[i] = left_by_hooks(group.hooks, total, many)
     return untracked(found) if is_kept and not tracks else found
+
+
+def looking(past: Sequence[Node], given: Iterable[Node], tracks: bool) -> set[Primitive]:
+    """The operations of a history whose rules have to look at how cotangents or tangents were recorded.
+
+    They look for kinks that cancel (`ops.cancelling`): for derivatives of sizes and extremes, as only the history of a
+    gradient has them; |x| also looks for itself if its cotangent is differentiated; norms always do, since c x is more
+    exact than c y times x / y.
+
+    given   the cotangents or tangents that a pass begins with
+    """
+    looks = {n.kind.op for n in past if "cancels" in n.kind.op.traits}
+    if not looks or any([n.call is not None for n in past]):  # a user's rule may record the derivative of |x|
+        return looks
+    names = {n.kind.op.name for n in (*past, *reached(given, lambda n: n.inputs))}
+    return {op for op in looks if _SLOPES.get(op.name, op.name) in names or (tracks and op.name == "abs")}
 
 
 def recorded(past: list[Node], seeds: Sequence[tuple[Node, Node]], groups: Sequence[Group]) -> list[Tensor | None]:

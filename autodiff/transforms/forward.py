@@ -9,16 +9,15 @@ of the size's VJP at |x| u, in which the size cancels (see `ops.cancelling`).  T
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 from .. import tree
-from ..errors import GradientError, amount, located
 from ..mode import MODE
 from ..ops import as_tensor, multiply, zeros_like
-from ..ops.cancelling import cancelling, is_move, looking, split
-from ..ops.conversion import as_numpy, cast_to
+from ..ops.cancelling import cancelling, is_move, split
+from ..ops.conversion import cast_to
 from ..ops.primitive import added, spread_to, zeros_of
 from ..ops.shaping import reshaped
 from ..tape.ask import evaluate
@@ -31,18 +30,16 @@ from ..tensor import AbstractTensor, Tensor, handle
 from ..tracebacks import border
 from .anomaly import is_watching, watch_pushed
 from .arguments import (
-    fitting,
-    fresh,
     is_differentiable,
-    is_plain,
-    leaf_name,
     name_of,
+    paired,
     plain_results,
     run_recorded,
     tracks_outside,
+    with_directions,
 )
-from .backward_pass import untracked
-from .reverse import ReversePass, initial_state, inputs_at, recording_rules, sources_at
+from .backward_pass import looking, untracked
+from .reverse import ReversePass, initial_state, inputs_at, mark_looking, recording_rules, sources_at
 from .rule_programs import PUSH, RulePrograms, missing_rule
 from .rule_values import push_rule
 from .rules import call_rule, pass_or_replay, run_or_replay
@@ -70,7 +67,7 @@ class ForwardPass:
 
     def __init__(
         self, order: Sequence[Node], given: Mapping[Node, Tensor], results: Sequence[Node], sort: int, tracks: bool,
-        looks: Container[Primitive] = (),
+        looks: Collection[Primitive] = (),
     ) -> None:  # fmt: skip
         """Visit the nodes.
 
@@ -79,8 +76,10 @@ class ForwardPass:
         """
         self.order, self.tracks = order, tracks
         self.programs = programs = None if state.now.forward_depth else RulePrograms.for_pass(tracks)
-        made = initial_state(programs, order, (), (*given, *results), looks)
+        made = initial_state(programs, order, (), (*given, *results))
         self.wires, self.found, self.flags, *places = made
+        if looks:
+            mark_looking(self.flags, order, looks)
         for at, t in zip(places, given.values(), strict=False):
             self._put(at, t)
         if programs is not None:
@@ -307,17 +306,8 @@ def _transposed(
         if not seeds:
             return None
         past = history([b for b, _ in seeds])
-        return ReversePass(past, seeds, (u.node,), True, is_users=False).cotangents()[0]
-
-
-def paired(name: str, primals: Any, tangents: Any) -> tuple[Sequence[Any], Sequence[Any]]:
-    """Arguments and their directions as equally long sequences; primals that are no tuple or list are one argument."""
-    if not isinstance(primals, (tuple, list)):
-        primals, tangents = (primals,), (tangents,)
-    if not isinstance(tangents, (tuple, list)) or len(primals) != len(tangents):
-        given = len(tangents) if isinstance(tangents, (tuple, list)) else "no tuple of"
-        raise GradientError(located(f"{name}: {amount(len(primals), 'primal')} but {given} tangents"))
-    return primals, tangents
+        looks = looking(past, [bar for _, bar in seeds], True)
+        return ReversePass(past, seeds, (u.node,), True, looks, is_users=False).cotangents()[0]
 
 
 @border
@@ -347,25 +337,6 @@ def jvp(f: Callable, primals: Any, tangents: Any) -> tuple[Any, Any]:
     for k, out, dot in zip(places, found, found[len(places) :], strict=False):
         outs[k], dots[k] = out, dot
     return tree.unflatten(out_structure, outs), tree.unflatten(out_structure, dots)
-
-
-def with_directions(
-    where: str, primals: Sequence[Any], tangents: Sequence[Any]
-) -> tuple[tree.Structure, list[Any], dict[Node, Tensor], bool]:
-    """The structure of primals, their leaves as fresh tensors, the direction of each, and True for plain code."""
-    leaves, structure = tree.flatten(tuple(primals))
-    leaves = [as_numpy(x) for x in leaves]
-    directions = [as_numpy(d) for d in tree.flatten_up_to(structure, tuple(tangents))]
-    made_plain = is_plain([*leaves, *directions])
-    called = partial(leaf_name, structure, "primal", where)
-    made = [
-        fresh(x, partial(called, k), shares=made_plain) if is_differentiable(x) else x for k, x in enumerate(leaves)
-    ]
-    given = {
-        x.node: fitting(d, x, where, "primal", "tangent")
-        for x, d in zip(made, directions, strict=True) if isinstance(x, Tensor) and d is not None
-    }  # fmt: skip
-    return structure, made, given, made_plain
 
 
 def pushed(past: list[Node], given: Mapping[Node, Tensor], results: Sequence[Node], tracks: bool) -> TangentPass:

@@ -33,7 +33,7 @@ from ..tape.record import state
 from ..tape.segment import HAS_VALUE, RuleRecord, Segment, Unfit
 from ..tape.walk import Description, history
 from ..tensor import Tensor
-from .backward_pass import Group, emit
+from .backward_pass import Group, emit, looking
 from .reverse import ReversePass
 from .rules import Watches, evaluating_rules
 
@@ -335,7 +335,8 @@ def _segment_rules(segment: Segment, pattern: Sequence[int]) -> RuleRecord:
             if bar is not None:
                 seeds.append((node, bar, flag == 2))
         order = [n for n in segment.nodes if n.kind.out.requires_grad]
-        found = {n: (bar, 1 + is_masked) for n, bar, is_masked in ReversePass(order, seeds, targets, False).reached()}
+        walk = ReversePass(order, seeds, targets, False, looking(order, (), False))
+        found = {n: (bar, 1 + is_masked) for n, bar, is_masked in walk.reached()}
     if users_methods(choices):
         raise Unfit
     return RuleRecord(given, found, choices)

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import itertools
 from array import array
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -30,7 +30,6 @@ from codegen.records import NamedTuple
 
 from ..errors import GradientError
 from ..mode import MODE
-from ..ops.cancelling import looking
 from ..ops.primitive import named, zeros_of
 from ..tape.lines import visit_rules
 from ..tape.modes import within
@@ -62,7 +61,6 @@ class Many(NamedTuple):
 #: (`recording_reverse`).
 _OPEN, _MASKED, _ZERO, _TARGET, _CALL, _RAN, _LOOK = 1, 2, 4, 8, 16, 32, 64
 
-
 #: A result, its cotangent, and perhaps True if the cotangent is masked.
 Seed = tuple[Node, Node] | tuple[Node, Node, bool]
 
@@ -91,22 +89,23 @@ class ReversePass:
 
     def __init__(
         self, order: list[Node], seeds: Sequence[Seed], targets: tuple[Node, ...], tracks: bool,
-        many: Many | None = None, is_users: bool = True, looks: Container[Primitive] | None = None,
+        looks: Collection[Primitive], many: Many | None = None, is_users: bool = True,
     ) -> None:  # fmt: skip
         """Walk the history `order` from the cotangents of its results to the targets.
 
         tracks    True if the nodes of rules track gradients;  many: set when each cotangent is many at once
+        looks     the operations whose rules look at how their cotangents were recorded (`backward_pass.looking`)
         is_users  True if a user sees these cotangents as gradients, in which anomalies may be looked for
-        looks     the result of `cancelling.looking`, if the caller knows it
         """
         self.many, self.order, self.tracks = many, order, tracks
         self.slots: dict[int, dict[int, Node]] = {}
         self.programs = programs = RulePrograms.for_pass(tracks, many is not None)
         self.watch = watch if programs is None and is_users and MODE.get().anomalies and not state.now.tracing else None
-        looks = looking(order, [seed[1] for seed in seeds], tracks) if looks is None else looks
         assert many is None or not looks, "each cotangent is recorded in its own way"
-        made = initial_state(programs, order, targets, tuple([seed[0] for seed in seeds]), looks)
+        made = initial_state(programs, order, targets, tuple([seed[0] for seed in seeds]))
         self.wires, self.bars, self.flags, *places = made
+        if looks:
+            mark_looking(self.flags, order, looks)
         self._places = places[: len(targets)]
         down = range(len(order) - 1, -1, -1)
         if programs is not None:
@@ -291,21 +290,12 @@ def _added(old: Node, new: Node) -> Node:
 
 
 def initial_state(
-    programs: RulePrograms | None, order: Sequence[Node], targets: tuple[Node, ...], asked: tuple[Node, ...],
-    looks: Container[Primitive],
-) -> list[Any]:  # fmt: skip
-    """The state of a pass, in the layout of `recording_rules.new_pass`: wires, cotangents, flags, places of nodes.
-
-    looks    the operations whose rules look at recordings
-    """
-    made = _plain_state(order, targets, asked) if programs is None else programs.native.new_pass(order, targets, asked)
-    if looks:
-        for at in [k for k, n in enumerate(order) if n.kind.op in looks]:
-            made[2][at] |= _LOOK
-    return made
-
-
-def _plain_state(order: Sequence[Node], targets: tuple[Node, ...], asked: tuple[Node, ...]) -> list[Any]:
+    programs: RulePrograms | None, order: Sequence[Node], targets: tuple[Node, ...], asked: tuple[Node, ...]
+) -> list[Any]:
+    """The state of a pass, in the layout of `recording_rules.new_pass`: wires, cotangents, flags, places of nodes."""
+    if programs is not None:
+        made: list[Any] = programs.native.new_pass(order, targets, asked)
+        return made
     place = {n: k for k, n in enumerate(order)}
     inputs = [[place.get(i, -1) for i in n.inputs] for n in order]
     starts = itertools.accumulate(map(len, inputs), initial=len(order) + 1)
@@ -318,6 +308,12 @@ def _plain_state(order: Sequence[Node], targets: tuple[Node, ...], asked: tuple[
         if flags[at] & _TARGET or any([i >= 0 and flags[i] & _OPEN for i in sources_at(words, at, node)]):
             flags[at] |= _OPEN
     return [words, [None] * len(order), flags, *[place.get(n, -1) for n in (*targets, *asked)]]
+
+
+def mark_looking(flags: bytearray, order: Sequence[Node], looks: Collection[Primitive]) -> None:
+    """Set the flag of nodes whose rules look at recordings.   looks: their operations"""
+    for at in [k for k, n in enumerate(order) if n.kind.op in looks]:
+        flags[at] |= _LOOK
 
 
 def inputs_at(wires: bytes, at: int) -> Sequence[int]:

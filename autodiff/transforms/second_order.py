@@ -20,7 +20,6 @@ from .. import tree
 from ..errors import ConcretizationError, GradientError, located, with_article
 from ..mode import MODE
 from ..ops import as_tensor, concatenate, stack, zeros_like
-from ..ops.cancelling import looking
 from ..ops.shaping import reshaped, transposed
 from ..tape.ask import evaluate
 from ..tape.leaves import leaf
@@ -34,13 +33,15 @@ from .arguments import (
     check_differentiable,
     is_differentiable,
     name_of,
+    paired,
     plain_results,
     run_recorded,
     tracks_outside,
+    with_directions,
 )
-from .backward_pass import emit, group_of, untracked
+from .backward_pass import emit, group_of, looking, untracked
 from .batch.walk import NoBatchRule, each
-from .forward import paired, pushed_to, tangents_of, with_directions
+from .forward import pushed_to, tangents_of
 from .functional import gradients_with_history
 from .reverse import Many
 
