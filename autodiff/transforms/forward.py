@@ -9,14 +9,17 @@ of the size's VJP at |x| u, in which the size cancels (see `ops.cancelling`).  T
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+from codegen.ir import OPS
+
 from .. import tree
 from ..errors import GradientError, amount, located
 from ..mode import MODE
-from ..ops import as_tensor, multiply, zeros_like
+from ..ops import as_tensor, multiply, sum_, zeros_like
 from ..ops.cancelling import cancelling, is_move, split
 from ..ops.conversion import as_numpy, cast_to
 from ..ops.primitive import added, spread_to, zeros_of
@@ -165,6 +168,13 @@ class TangentPass(ForwardPass):
 
             given, programs = (*[None if t is None else t.node for t in dots], node, *node.inputs), self.programs
             (tangent,) = rule(given) if programs is None else programs.applied(node.kind, given, n, PUSH, rule)
+            if kinks and node.kind.op is OPS["matmul"] and math.prod(node.kind.out.shape) == 1:
+                # Kinks cancel in the products of the elements of two vectors, before these are summed.
+                flat = [i and reshaped(handle(i), (math.prod(i.kind.out.shape),)) for i in (*given[:2], *node.inputs)]
+                products = added(*[None if flat[i] is None else multiply(flat[i], flat[3 - i]) for i in (0, 1)])
+                assert tangent is not None and products is not None
+                straight, _ = _smooth(node, products, near, kinks)
+                return tangent if straight is products else reshaped(sum_(straight), tangent.shape)
             if tangent is not None and (kinks or "cancels" in node.kind.op.traits):
                 tangent, left = _smooth(node, tangent, near, kinks)
                 if left:

@@ -239,9 +239,9 @@ def test_the_second_derivative_is_the_limit_where_a_size_is_broadcast(name):
 
 
 @pytest.mark.parametrize("product", [lambda y: y @ y, lambda y: ad.einsum("i,i->", y, y), lambda y: ad.vdot(y, y)])
-def test_a_size_cancels_in_a_product_with_itself_in_reverse_mode(product):
-    for route in ("hessian", "recorded", "hvp", "jit outside", "vmap", "eager"):
-        np.testing.assert_allclose(ROUTES[route](lambda x: product(ad.abs(x)), ZERO), 2 * EYE, err_msg=route)
+def test_a_size_cancels_in_a_product_with_itself(product):
+    for name, route in ROUTES.items():
+        np.testing.assert_allclose(route(lambda x: product(ad.abs(x)), ZERO), 2 * EYE, err_msg=name)
 
 
 @pytest.mark.parametrize("name", [n for n, (_, x, _) in SMOOTH.items() if not x.any() and n[:3] not in ("flo", "sto")])
