@@ -15,8 +15,8 @@ a kink is the mean of both sides.  In forward mode the product of a tangent and 
 The search follows products, quotients, sums, `where`, some moves of elements, and odd functions: sin(y), the cotangent
 of -cos(y), is sin(y) / y times y.  A size that was broadcast is a common factor of the terms that are summed along the
 new axes.  If the search finds no multiple, the second derivative at the kink is that of the quotient, 0.  It finds none
-in a product of matrices (a vector times a vector is examined as a sum of products), nor if |x[0]| is computed twice: the
-two sizes are different nodes.
+in a product of matrices (in forward mode it does in one of vectors), nor if |x[0]| is computed twice: the two sizes are
+different nodes.
 """
 
 from __future__ import annotations

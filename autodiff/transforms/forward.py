@@ -14,6 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from codegen.ir import OPS
 
 from .. import tree
@@ -34,6 +36,7 @@ from ..tensor import AbstractTensor, Tensor, handle
 from ..tracebacks import border
 from .anomaly import is_watching, watch_pushed
 from .arguments import (
+    constant_of,
     fitting,
     fresh,
     is_differentiable,
@@ -317,7 +320,7 @@ def jvp(f: Callable, primals: Any, tangents: Any) -> tuple[Any, Any]:
     """The result of f, and its derivative in the direction `tangents`.
 
     primals, tangents   equally long tuples or lists, with equal nestings, shapes and dtypes; or, for one
-                        argument, the argument and its direction alone
+                        argument, the argument and its direction alone; None: the direction of a constant
 
     Raises ShapeError or DTypeError for a tangent that does not fit, GradientError where a rule is missing.
 
@@ -344,15 +347,21 @@ def jvp(f: Callable, primals: Any, tangents: Any) -> tuple[Any, Any]:
 def with_directions(
     where: str, primals: Sequence[Any], tangents: Sequence[Any]
 ) -> tuple[tree.Structure, list[Any], dict[Node, Tensor], bool]:
-    """The structure of primals, their leaves as fresh tensors, the direction of each, and True for plain code."""
+    """The structure of primals, their leaves as fresh tensors, the direction of each, and True for plain code.
+
+    Integers and bools whose direction is None are constants.
+    """
     leaves, structure = tree.flatten(tuple(primals))
     leaves = [as_numpy(x) for x in leaves]
     directions = [as_numpy(d) for d in tree.flatten_up_to(structure, tuple(tangents))]
     made_plain = is_plain([*leaves, *directions])
     called = partial(leaf_name, structure, "primal", where)
     made = [
-        fresh(x, partial(called, k), shares=made_plain) if is_differentiable(x) else x for k, x in enumerate(leaves)
-    ]
+        x if not is_differentiable(x)
+        else constant_of(x, made_plain) if d is None and np.dtype(getattr(x, "dtype", type(x))).kind in "biu"
+        else fresh(x, partial(called, k), shares=made_plain)
+        for k, (x, d) in enumerate(zip(leaves, directions, strict=True))
+    ]  # fmt: skip
     given = {
         x.node: fitting(d, x, where, "primal", "tangent")
         for x, d in zip(made, directions, strict=True) if isinstance(x, Tensor) and d is not None
