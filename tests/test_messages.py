@@ -231,3 +231,18 @@ def test_a_tensor_of_another_library_that_tracks_is_told_of_the_way_in():
 def test_einsum_of_nothing_says_what_it_takes():
     with pytest.raises(TypeError, match="takes a string of labels and arrays"):
         ad.einsum()
+
+
+def test_a_function_that_returns_no_tensor_is_named():
+    with pytest.raises(ad.DispatchError, match=r"^a result of nothing is None, not a tensor"):
+        ad.vjp(nothing, ONES)
+    with pytest.raises(ad.GradientError, match="nothing must return a float scalar, not None"):
+        ad.grad(nothing)(ONES)
+    x = ad.tensor(ONES, requires_grad=True)
+    x.register_hook(lambda g: "text")
+    with pytest.raises(ad.DispatchError, match=r"^the result of the hook .* is a str, not a tensor"):
+        ad.sum(x).backward()
+
+
+def nothing(x):
+    pass
