@@ -71,11 +71,13 @@ def as_count(value: Any, name: str, what: str, least: int = 0) -> int:
 def number(value: Any, name: str, what: str) -> float:
     """An argument as a float.  Raises TypeError, naming the function and the value, for one that is no number."""
     try:
-        return float(value)
+        if not isinstance(value, str):
+            return float(value)
     except ConcretizationError:
         raise
     except (TypeError, ValueError):
-        raise TypeError(located(f"{name}: {what} is a number, not {in_short(value)}")) from None
+        pass
+    raise TypeError(located(f"{name}: {what} is a number, not {in_short(value)}"))
 
 
 def elements_of(values: Any, name: str, what: str) -> list[Any]:
