@@ -9,14 +9,9 @@ of the size's VJP at |x| u, in which the size cancels (see `ops.cancelling`).  T
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
-
-import numpy as np
-
-from codegen.ir import OPS
 
 from .. import tree
 from ..errors import GradientError, amount, located
@@ -24,7 +19,7 @@ from ..mode import MODE
 from ..ops import as_tensor, multiply, sum_, zeros_like
 from ..ops.cancelling import cancelling, is_move, split
 from ..ops.conversion import as_numpy, cast_to
-from ..ops.primitive import added, spread_to, zeros_of
+from ..ops.primitive import F64, added, named, spread_to, zeros_of
 from ..ops.shaping import reshaped
 from ..tape.ask import evaluate
 from ..tape.lines import visit_rules
@@ -171,9 +166,9 @@ class TangentPass(ForwardPass):
 
             given, programs = (*[None if t is None else t.node for t in dots], node, *node.inputs), self.programs
             (tangent,) = rule(given) if programs is None else programs.applied(node.kind, given, n, PUSH, rule)
-            if kinks and node.kind.op is OPS["matmul"] and math.prod(node.kind.out.shape) == 1:
+            if kinks and node.kind.op is named("matmul") and handle(node).size == 1:
                 # Kinks cancel in the products of the elements of two vectors, before these are summed.
-                flat = [i and reshaped(handle(i), (math.prod(i.kind.out.shape),)) for i in (*given[:2], *node.inputs)]
+                flat = [i and reshaped(handle(i), (handle(i).size,)) for i in (*given[:2], *node.inputs)]
                 products = added(*[None if flat[i] is None else multiply(flat[i], flat[3 - i]) for i in (0, 1)])
                 assert tangent is not None and products is not None
                 straight, _ = _smooth(node, products, near, kinks)
@@ -358,7 +353,7 @@ def with_directions(
     called = partial(leaf_name, structure, "primal", where)
     made = [
         x if not is_differentiable(x)
-        else constant_of(x, made_plain) if d is None and np.dtype(getattr(x, "dtype", type(x))).kind in "biu"
+        else constant_of(x, made_plain) if d is None and (isinstance(x, int) or getattr(x, "dtype", F64).kind in "biu")
         else fresh(x, partial(called, k), shares=made_plain)
         for k, (x, d) in enumerate(zip(leaves, directions, strict=True))
     ]  # fmt: skip
