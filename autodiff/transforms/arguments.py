@@ -233,6 +233,16 @@ def name_of(f: Callable, transformation: str, argnums: int | Sequence[int] = 0) 
     return getattr(f, "__name__", type(f).__name__)
 
 
+def paired(name: str, primals: Any, tangents: Any) -> tuple[Sequence[Any], Sequence[Any]]:
+    """Arguments and their directions as equally long sequences; primals that are no tuple or list are one argument."""
+    if not isinstance(primals, (tuple, list)):
+        primals, tangents = (primals,), (tangents,)
+    if not isinstance(tangents, (tuple, list)) or len(primals) != len(tangents):
+        given = len(tangents) if isinstance(tangents, (tuple, list)) else "no tuple of"
+        raise GradientError(located(f"{name}: {amount(len(primals), 'primal')} but {given} tangents"))
+    return primals, tangents
+
+
 def applied(f: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """f of its arguments.  A TypeError or AttributeError about a list gets a note that the list is no array."""
     try:

@@ -14,7 +14,6 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from .. import tree
-from ..errors import GradientError, amount, located
 from ..mode import MODE
 from ..ops import as_tensor, multiply, sum_, zeros_like
 from ..ops.cancelling import cancelling, is_move, split
@@ -38,6 +37,7 @@ from .arguments import (
     is_plain,
     leaf_name,
     name_of,
+    paired,
     plain_results,
     run_recorded,
     tracks_outside,
@@ -170,7 +170,7 @@ class TangentPass(ForwardPass):
                 # Kinks cancel in the products of the elements of two vectors, before these are summed.
                 flat = [i and reshaped(handle(i), (handle(i).size,)) for i in (*given[:2], *node.inputs)]
                 products = added(*[None if flat[i] is None else multiply(flat[i], flat[3 - i]) for i in (0, 1)])
-                assert tangent is not None and products is not None
+                assert tangent is not None and products is not None  # a tangent has a kink
                 straight, _ = _smooth(node, products, near, kinks)
                 return tangent if straight is products else reshaped(sum_(straight), tangent.shape)
             if tangent is not None and (kinks or "cancels" in node.kind.op.traits):
@@ -300,16 +300,6 @@ def _transposed(
         return ReversePass(past, seeds, (u.node,), True, is_users=False).cotangents()[0]
 
 
-def paired(name: str, primals: Any, tangents: Any) -> tuple[Sequence[Any], Sequence[Any]]:
-    """Arguments and their directions as equally long sequences; primals that are no tuple or list are one argument."""
-    if not isinstance(primals, (tuple, list)):
-        primals, tangents = (primals,), (tangents,)
-    if not isinstance(tangents, (tuple, list)) or len(primals) != len(tangents):
-        given = len(tangents) if isinstance(tangents, (tuple, list)) else "no tuple of"
-        raise GradientError(located(f"{name}: {amount(len(primals), 'primal')} but {given} tangents"))
-    return primals, tangents
-
-
 @border
 def jvp(f: Callable, primals: Any, tangents: Any) -> tuple[Any, Any]:
     """The result of f, and its derivative in the direction `tangents`.
@@ -342,10 +332,7 @@ def jvp(f: Callable, primals: Any, tangents: Any) -> tuple[Any, Any]:
 def with_directions(
     where: str, primals: Sequence[Any], tangents: Sequence[Any]
 ) -> tuple[tree.Structure, list[Any], dict[Node, Tensor], bool]:
-    """The structure of primals, their leaves as fresh tensors, the direction of each, and True for plain code.
-
-    Integers and bools whose direction is None are constants.
-    """
+    """The structure of primals, their leaves as fresh tensors or constants, each direction, and True for plain code."""
     leaves, structure = tree.flatten(tuple(primals))
     leaves = [as_numpy(x) for x in leaves]
     directions = [as_numpy(d) for d in tree.flatten_up_to(structure, tuple(tangents))]

@@ -34,13 +34,14 @@ from .arguments import (
     check_differentiable,
     is_differentiable,
     name_of,
+    paired,
     plain_results,
     run_recorded,
     tracks_outside,
 )
 from .backward_pass import emit, group_of, is_looked_at, untracked
 from .batch.walk import NoBatchRule, each
-from .forward import paired, pushed_to, tangents_of, with_directions
+from .forward import pushed_to, tangents_of, with_directions
 from .functional import gradients_with_history
 from .reverse import Many
 
