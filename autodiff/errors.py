@@ -229,8 +229,9 @@ def meant(name: object, known: Iterable[str]) -> str:
 
 
 def with_article(name: str) -> str:
-    """The name of a type after "a" or "an": an Interval, an ndarray, a float."""
-    return f"{'an' if name[:1].lower() in 'aeio' or name == 'ndarray' else 'a'} {name}"
+    """The name of a type after "a" or "an": an Interval, an ndarray, a float; or None."""
+    article = "an" if name[:1].lower() in "aeio" or name == "ndarray" else "a"
+    return "None" if name == "NoneType" else f"{article} {name}"
 
 
 def in_short(x: object) -> str:

@@ -231,3 +231,37 @@ def test_a_tensor_of_another_library_that_tracks_is_told_of_the_way_in():
 def test_einsum_of_nothing_says_what_it_takes():
     with pytest.raises(TypeError, match="takes a string of labels and arrays"):
         ad.einsum()
+
+
+def test_a_function_that_returns_no_tensor_is_named():
+    with pytest.raises(ad.DispatchError, match=r"^a result of nothing is None, not a tensor"):
+        ad.vjp(nothing, ONES)
+    with pytest.raises(ad.GradientError, match="nothing must return a float scalar, not None"):
+        ad.grad(nothing)(ONES)
+    x = ad.tensor(ONES, requires_grad=True)
+    x.register_hook(lambda g: "text")
+    with pytest.raises(ad.DispatchError, match=r"^the result of the hook .* is a str, not a tensor"):
+        ad.sum(x).backward()
+
+
+def nothing(x):
+    pass
+
+
+@pytest.mark.parametrize("call, told", [
+    (lambda: ad.arange(int), "arange: an end, or the step, is a number, not <class 'int'>"),
+    (lambda: ad.arange(np.ones(3, np.float16)), "arange: an end, or the step, is a number, not an ndarray"),
+    (lambda: ad.interp(ONES, ONES, ONES, period=int), "interp: period is a number, not <class"),
+    (lambda: ad.std(ONES, ddof="1"), "std: ddof is a number, not '1'"),
+    (lambda: ad.unwrap(ONES, discont="1"), "unwrap: discont is a number, not '1'"),
+    (lambda: ad.jit(lambda c: ad.std(ONES, ddof=c))(1.0), "the value of a traced argument was asked for"),
+])  # fmt: skip
+def test_a_number_is_asked_for_by_name(call, told):
+    with pytest.raises(TypeError, match=re.escape(told)) as error:
+        call()
+    assert "test_messages.py" in str(error.value)
+
+
+def test_more_decimals_than_a_float_has_give_nan_as_numpys():
+    for decimals in (400, -400):
+        assert np.isnan(ad.round(ONES, decimals)).all()

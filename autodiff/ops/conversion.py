@@ -100,7 +100,7 @@ def as_tensor(x: Any, function: str = "", argument: str = "") -> Tensor:
         x = foreign_array(x, where, what)
     if x is None:
         raise DispatchError(located(
-            f"{where}{what} is {'None' if given is None else with_article(type(given).__name__)}, not a tensor",
+            f"{where}{what} is {with_article(type(given).__name__)}, not a tensor",
             "tensors, numbers, and arrays are taken: NumPy's, and objects with __array__ or __dlpack__",
             _method_for(type(given)),
         ))

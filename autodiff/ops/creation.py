@@ -21,7 +21,7 @@ from ..tape import constant, distinct_result, number_leaf, record
 from ..tensor import Tensor
 from .conditions import where
 from .conversion import DEFAULT_DTYPES, WEAK, as_tensor, cast_beside, cast_to, dtype_of
-from .declare import documented, shape_of
+from .declare import documented, number, shape_of
 from .elementwise import floor
 from .forms import check_without_effect
 from .primitive import F64, I64, Ints, broadcasts_to, primitive, spread_to
@@ -192,9 +192,7 @@ def _number(name: str, value: Any) -> int | float:
     try:
         return as_index(value)
     except TypeError:
-        if not hasattr(value, "__float__"):
-            raise TypeError(located(f"{name}: takes real numbers, not {type(value).__name__}")) from None
-    return float(value)
+        return number(value, name, "an end, or the step,")
 
 
 @public(takes="f", operands=2)

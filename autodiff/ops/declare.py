@@ -26,7 +26,7 @@ from codegen.symbols import as_index
 
 from ..custom.function import Function
 from ..dispatch.declaration import brackets
-from ..errors import DTypeError, ShapeError, in_short, located, with_article
+from ..errors import ConcretizationError, DTypeError, ShapeError, in_short, located, with_article
 from ..stand_ins import PYTHON_NUMBERS
 from ..tape import number_leaf, promoted, record
 from ..tape.watched import KIND_OF, WATCHED
@@ -71,9 +71,13 @@ def as_count(value: Any, name: str, what: str, least: int = 0) -> int:
 def number(value: Any, name: str, what: str) -> float:
     """An argument as a float.  Raises TypeError, naming the function and the value, for one that is no number."""
     try:
-        return float(value)
+        if not isinstance(value, str):
+            return float(value)
+    except ConcretizationError:
+        raise
     except (TypeError, ValueError):
-        raise TypeError(located(f"{name}: {what} is a number, not {in_short(value)}")) from None
+        pass
+    raise TypeError(located(f"{name}: {what} is a number, not {in_short(value)}"))
 
 
 def elements_of(values: Any, name: str, what: str) -> list[Any]:

@@ -289,7 +289,7 @@ def round_(x, decimals=0):
         return x
     if decimals == 0:
         return rint(x)
-    scale = 10.0 ** abs(decimals)
+    scale = 10.0 ** abs(decimals) if abs(decimals) < 309 else math.inf
     if decimals > 0:
         return rint(x * scale) / scale
     return cast_to(rint(x / scale) * scale, x.dtype)

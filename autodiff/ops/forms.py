@@ -28,6 +28,7 @@ from ..dispatch.declaration import brackets
 from ..errors import DispatchError, DTypeError, located
 from ..tensor import AbstractTensor
 from .conversion import as_tensor, astype, dtype_of
+from .declare import elements_of
 
 _NOT_GIVEN = np._NoValue
 _ANY: Any = object()
@@ -295,10 +296,11 @@ def in_dtype(
     return found
 
 
-def cast_by(casting: str, name: str, xs: Sequence[Any], dtype: Any) -> list[Any]:
+def cast_by(casting: str, name: str, xs: Any, dtype: Any) -> list[Any]:
     """Arrays in a dtype (None: as they are).  Raises DTypeError if the rule `casting` forbids a conversion."""
+    xs = elements_of(xs, name, "arrays")
     if dtype is None:
-        return list(xs)
+        return xs
     wanted = dtype_of(dtype, name)
     check_without_effect(name, casting=casting)
     given = [x if isinstance(x, AbstractTensor) else as_tensor(x, name) for x in xs]

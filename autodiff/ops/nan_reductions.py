@@ -140,7 +140,7 @@ nanstd = _spread(std, "The standard deviation of the elements that are not nan, 
 def _found(name: str, x: Any, q: Any, axis: Any, method: str, keepdims: bool, weights: Any = None) -> Tensor:
     """The quantiles for the function `name`: q is in percent or from 0 to 1; nan elements count or are left out."""
     per = 100.0 if name.endswith("percentile") else 1.0
-    if method not in _PLACES:
+    if not isinstance(method, str) or method not in _PLACES:
         raise DispatchError(located(f"{name}: method is {', '.join(map(repr, _PLACES))}, not {method!r}"))
     each = q if isinstance(q, list | tuple) else [q]
     are_numbers = all([isinstance(one, int | float | np.generic) for one in each])  # arrays are not evaluated

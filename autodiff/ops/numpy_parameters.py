@@ -25,7 +25,7 @@ from .conditions import where as choose
 from .contraction import matmul
 from .conversion import as_tensor, astype, cast_to, dtype_of
 from .creation import empty_like, full, full_like, linspace, ones_like, zeros_like
-from .declare import as_sequence, axes_in_order, axes_of, axis_of
+from .declare import as_sequence, axes_in_order, axes_of, axis_of, elements_of
 from .diagonals import trace
 from .einsum import einsum, spelled
 from .extremes import max_, min_
@@ -35,7 +35,7 @@ from .primitive import BOOL, Ints, broadcasts_to, spread_to
 from .rearranging import meshgrid, open_grid
 from .reductions import all_, any_, prod, sum_
 from .shaping import keepdims_shape, moveaxis, ravel, reshape, reshaped, rows_along, transpose
-from .statistics import floating, mean, root_of_squares, squared_size, std, var
+from .statistics import floating, freedom_lost, mean, root_of_squares, squared_size, std, var
 
 # ---------------------------------------------------------------- layouts
 
@@ -166,7 +166,7 @@ def along_axes(
     given = [as_tensor(x, name) for x in xs]
     counts = [min(core, x.ndim) for core, x in zip(cores, given, strict=True)]
     rest = sum(counts) - 2  # the number of axes in the result: one axis of each operand is summed
-    named = [tuple(as_sequence(one)) for one in axes]
+    named = [tuple(as_sequence(one)) for one in elements_of(axes, name, "axes")]
     named += [()] * (3 - len(named)) if not rest else []
     if [*map(len, named)] != [*counts, rest]:
         told = ", ".join(map(str, [*counts, rest]))
@@ -312,8 +312,7 @@ def masked_spread(name: str, finish: Callable[[Tensor], Tensor]) -> Callable[...
     is_nan = name.startswith("nan")
 
     def spread(x, axis=None, *, dtype=None, ddof=0, correction=None, keepdims=False, where=True, mean=None):
-        if correction is not None and ddof:
-            raise ValueError(located(f"{name}: ddof and correction are two names of one thing; give one"))
+        lost = freedom_lost(name, ddof, correction)
         x = as_floats(name, x, dtype)
         axes, mask = axes_of(name, axis, x.aval), _mask(name, x, where)
         mask = spread_to(as_tensor(True) if mask is None else mask, x.shape)
@@ -322,7 +321,7 @@ def masked_spread(name: str, finish: Callable[[Tensor], Tensor]) -> Callable[...
         center = mean_of(x, mask, axes, keepdims=True) if mean is None else as_tensor(mean, name, "mean")
         each = squared_size(choose(mask, x - cast_to(center, x.dtype), 0))
         squares = sum_(each, axes, keepdims=keepdims)
-        freedom = _counted(each, mask, axes, keepdims) - float(ddof if correction is None else correction)
+        freedom = _counted(each, mask, axes, keepdims) - float(lost)
         return finish(squares / choose(freedom > 0.0, freedom, math.nan if is_nan else 0.0))
 
     return spread

@@ -217,9 +217,9 @@ def _between(x: Tensor, xp: Tensor, fp: Tensor) -> Tensor:
 
 def _wrapped(x: Tensor, xp: Tensor, fp: Tensor, period) -> tuple[Tensor, Tensor, Tensor]:
     """The points of one period, sorted, with the last and first point repeated one period before and after."""
+    period = abs(period if isinstance(period, Tensor) else number(period, "interp", "period"))
     if period == 0:
         raise DispatchError(located("interp: the period is not 0"))
-    period = abs(period if hasattr(period, "shape") else number(period, "interp", "period"))
     x, xp = x % period, xp % period
     order = argsort(xp)
     xp, fp = take(xp, order), take(fp, order)

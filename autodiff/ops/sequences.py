@@ -23,7 +23,7 @@ from .padding import pad
 from .primitive import spread_to, zeros_of
 from .rearranging import diff
 from .reductions import cumsum, summed
-from .shaping import flip, reshaped
+from .shaping import flip, reshaped, zeros_after
 from .slicing import part
 from .template import public
 
@@ -148,6 +148,7 @@ def unwrap(p, discont=None, axis=-1, *, period=2 * math.pi):
     n = p.shape[along]
     if n < 2:
         return p
+    period = period if isinstance(period, Tensor) else number(period, "unwrap", "period")
     step, half = diff(p, axis=along), period / 2
     moved = step - floor_divide(add(step, half), period) * period
     moved = where((moved == -half) & (step > 0.0), half, moved)
@@ -169,9 +170,10 @@ def polyval(p, x):
     """
     if p.ndim != 1:
         raise ShapeError(located(f"polyval: the coefficients are one row, not {p.aval}"))
-    total = zeros_like(x)
-    for j in range(p.shape[0]):
-        total = total * x + p[j] if j else total + p[j]
+    top = p[0] if p.size else zeros_after(p, ())
+    total = zeros_like(x) + top if p.size > 1 else x**0 * top  # a constant keeps the history of x
+    for j in range(1, p.shape[0]):
+        total = total * x + p[j]
     return total
 
 

@@ -26,7 +26,7 @@ from .template import ITEMS, public
 
 def _each(name: str, tensors: Any, dtype: Any = None, casting: str = "same_kind") -> list[Any]:
     """The arrays to join, as a list, cast to `dtype` if given.  Raises ShapeError for an empty list."""
-    found = elements_of(tensors if dtype is None else cast_by(casting, name, tensors, dtype), name, "arrays")
+    found = cast_by(casting, name, tensors, dtype)
     if not found:
         raise ShapeError(located(f"{name}: there is nothing to put together"))
     return found

@@ -22,7 +22,7 @@ from .arithmetic import abs_, imaginary_part, real_part
 from .cancelling import cancels_size, divided
 from .conditions import isfinite, where
 from .conversion import as_tensor, cast_to, dtype_of
-from .declare import axes_of, axis_of, documented
+from .declare import axes_of, axis_of, documented, number
 from .elementwise import exp, log
 from .extremes import max_, min_, safe_scaling
 from .power import power
@@ -67,17 +67,24 @@ def mean(x, axis=None, *, dtype=None, keepdims=False):
     return cast_to(y, dtype_of(dtype, "mean", y.dtype))
 
 
+def freedom_lost(name: str, ddof: Any, correction: Any) -> float:
+    """The number by which a variance divides less: `ddof`, or `correction`, another name of it."""
+    if correction is not None and ddof:
+        raise ValueError(located(f"{name}: ddof and correction are two names of one thing; give one"))
+    given, what = (ddof, "ddof") if correction is None else (correction, "correction")
+    return given if type(given) is int else number(given, name, what)
+
+
 def _deviation(name: str, summary: str, finish: Callable[[Tensor], Tensor], note: str, example: str) -> Any:
     """Declare the variance (or, by `finish`, a function of the variance) over an axis."""
 
     def body(x, axis=None, *, ddof=0, correction=None, keepdims=False):
-        if correction is not None and ddof:
-            raise ValueError(located(f"{name}: ddof and correction are two names of one thing; give one"))
+        lost = freedom_lost(name, ddof, correction)
         x = floating(x, name)
         axes = axes_of(name, axis, x.aval)
         # Two passes: the mean of squares minus the square of the mean loses all digits of a small variance.
         deviation = x - spread(_mean(x, axes), axes, x.shape)
-        freedom = max(_count(x, axes) - (ddof if correction is None else correction), 0)
+        freedom = max(_count(x, axes) - lost, 0)
         squares = summed(squared_size(deviation), axes)
         return finish(unreduced(squares / constant(as_float(freedom), squares.dtype), x, axes, keepdims))
 

@@ -13,7 +13,7 @@ from ..tensor import Tensor
 from .arithmetic import abs_, conj, multiply
 from .conditions import maximum
 from .conversion import as_tensor, cast_to, dtype_of, known_value
-from .declare import axes_of, axis_of, in_common_dtype, integer
+from .declare import axes_of, axis_of, elements_of, in_common_dtype, integer
 from .diagonals import diagonal
 from .extremes import max_, min_
 from .joining import stack
@@ -163,7 +163,8 @@ def vecdot(a, b, *, axis=-1, axes=None, keepdims=False):
     f64[2] [3. 7.]
     """
     if axes is not None:
-        axis = (axes[2] if keepdims and len(axes) > 2 else axes[0]) if isinstance(axes, (list, tuple)) else axis
+        axes = elements_of(axes, "vecdot", "axes")
+        axis = axes[2 if keepdims and len(axes) > 2 else 0] if axes else axis
         axis = axis[0] if isinstance(axis, tuple) and axis else axis
         y = along_axes(vecdot, (1, 1), (a, b), axes[:2] if keepdims else axes)
     else:

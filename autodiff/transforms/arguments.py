@@ -37,6 +37,7 @@ from ..errors import (
 from ..mode import MODE
 from ..ops import as_tensor
 from ..ops.conversion import as_numpy
+from ..ops.primitive import F64
 from ..stand_ins import StandsForArray, standing
 from ..tape.ask import value_of
 from ..tape.leaves import leaf, number_like_traced, tracked_node
@@ -365,15 +366,18 @@ def paired(name: str, primals: Any, tangents: Any) -> tuple[Sequence[Any], Seque
 def with_directions(
     where: str, primals: Sequence[Any], tangents: Sequence[Any]
 ) -> tuple[tree.Structure, list[Any], dict[Node, Tensor], bool]:
-    """The structure of primals, their leaves as fresh tensors, the direction of each, and True for plain code."""
+    """The structure of primals, their leaves as fresh tensors or constants, each direction, and True for plain code."""
     leaves, structure = tree.flatten(tuple(primals))
     leaves = [as_numpy(x) for x in leaves]
     directions = [as_numpy(d) for d in tree.flatten_up_to(structure, tuple(tangents))]
     made_plain = is_plain([*leaves, *directions])
     called = partial(leaf_name, structure, "primal", where)
     made = [
-        fresh(x, partial(called, k), shares=made_plain) if is_differentiable(x) else x for k, x in enumerate(leaves)
-    ]
+        x if not is_differentiable(x)
+        else constant_of(x, made_plain) if d is None and (isinstance(x, int) or getattr(x, "dtype", F64).kind in "biu")
+        else fresh(x, partial(called, k), shares=made_plain)
+        for k, (x, d) in enumerate(zip(leaves, directions, strict=True))
+    ]  # fmt: skip
     given = {
         x.node: fitting(d, x, where, "primal", "tangent")
         for x, d in zip(made, directions, strict=True) if isinstance(x, Tensor) and d is not None

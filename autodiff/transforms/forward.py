@@ -315,7 +315,7 @@ def jvp(f: Callable, primals: Any, tangents: Any) -> tuple[Any, Any]:
     """The result of f, and its derivative in the direction `tangents`.
 
     primals, tangents   equally long tuples or lists, with equal nestings, shapes and dtypes; or, for one
-                        argument, the argument and its direction alone
+                        argument, the argument and its direction alone; None: the direction of a constant
 
     Raises ShapeError or DTypeError for a tangent that does not fit, GradientError where a rule is missing.
 

@@ -175,7 +175,7 @@ def vjp(f: Callable, *primals: Any, has_aux: bool = False) -> tuple:
         result, aux = value_and_aux(result, name)
     extra, nesting = tree.flatten(aux)
     results, structure = tree.flatten(result)
-    results = [x if isinstance(x, Tensor) else as_tensor(x) for x in results]
+    results = [as_tensor(x, argument=f"a result of {name}") for x in results]
     mine = [t.node for t in a.leaves]
     outside = MODE.get().tracks and not a.plain and tracks_outside(history([t.node for t in results]), set(mine))
 

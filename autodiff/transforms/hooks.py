@@ -155,7 +155,7 @@ def run_hooks(hooks: dict[Any, Callable], g: Tensor) -> Tensor:
             changed = hook(g)
         if changed is not None:
             if not isinstance(changed, Tensor):
-                changed = as_tensor(changed, str(hook), "its result")
+                changed = as_tensor(changed, argument=f"the result of {hook}")
             if changed.aval != g.aval:
                 raise GradientShapeError(
                     f"{hook} turned a gradient {g.aval} into {changed.aval}\n"

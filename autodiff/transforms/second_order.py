@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import compress
 from math import prod
 from typing import Any
 
@@ -248,12 +249,13 @@ def hvp(f: Callable, primals: Any, tangents: Any) -> Any:
     structure, made, given, made_plain = with_directions(where, primals, tangents)
     for i, x in enumerate(primals):
         check_differentiable(i, x, name)
-    args, leaves = tree.unflatten(structure, made), [handle(x.node) for x in made if isinstance(x, Tensor)]
+    is_moving = [isinstance(x, Tensor) and x.node.kind.out.requires_grad for x in made]
+    args, leaves = tree.unflatten(structure, made), [handle(x.node) for x in compress(made, is_moving)]
     gradients = gradients_with_history(f, args, {}, leaves, name, "hvp")
     dots: list[Any] = pushed_to(gradients, made, given, made_plain)[len(gradients) :]
     if made_plain:
         evaluate([t.node for t in dots])
         dots = plain_results(dots)
     there = iter(dots)
-    product = tree.unflatten(structure, [next(there) if isinstance(x, Tensor) else None for x in made])
+    product = tree.unflatten(structure, [next(there) if moves else None for moves in is_moving])
     return product[0] if len(primals) == 1 else product

@@ -284,6 +284,8 @@ STEPS = {
     "sign of exp": lambda t: ad.sign(ad.exp(t)),
     "modf": lambda t: ad.modf(t)[1],
     "clip": lambda t: ad.clip(t, 10.0, 11.0),
+    "polyval": lambda t: ad.polyval([2.0], t),
+    "polyval of none": lambda t: ad.polyval([], t),
 }
 
 

@@ -42,11 +42,20 @@ def test_a_thing_in_the_place_of_an_argument_is_refused_with_the_users_line(func
         for what, thing in THINGS.items():
             arguments = [*right[:needed], *behind, thing] if place >= needed else [*right[:place], thing]
             arguments += right[len(arguments) : needed]
-            try:
-                function(*arguments, **named)
-            except Exception as error:
-                told = str(error) + "".join(getattr(error, "__notes__", ()))
-                assert "test_any_misuse.py" in told, f"{parameter.name} is {what}: {type(error).__name__}: {error}"
+            _called(function, arguments, named, f"{parameter.name} is {what}")
+    for parameter in [p for p in parameters if p.kind == p.KEYWORD_ONLY and not isinstance(p.default, bool)]:
+        for what, thing in THINGS.items():
+            for first in (right[:1], [ad.tensor([1.0, 2.0])], [lambda x: x]):
+                arguments = [*first, *right[1:needed]]
+                _called(function, arguments, {**named, parameter.name: thing}, f"{parameter.name} is {what}")
+
+
+def _called(function, arguments, named, described):
+    try:
+        function(*arguments, **named)
+    except Exception as error:
+        told = str(error) + "".join(getattr(error, "__notes__", ()))
+        assert "test_any_misuse.py" in told, f"{described}: {type(error).__name__}: {error}"
 
 
 def _declared():

@@ -45,7 +45,7 @@ KEY = ad.random.key(0)
         (lambda: ad.fft.fft2(T, 4), "fft.fft2: takes lengths in a list or tuple, not an int"),
         (lambda: ad.fft.fftn(T, None, 1), "fft.fftn: takes axes in a list or tuple, not an int"),
         (lambda: ad.stack(3), "stack: takes arrays in a list or tuple, not an int"),
-        (lambda: ad.hstack(None), "hstack: takes arrays in a list or tuple, not a NoneType"),
+        (lambda: ad.hstack(None), "hstack: takes arrays in a list or tuple, not None"),
         (lambda: ad.linalg.multi_dot(3.0), "multi_dot: takes arrays in a list or tuple, not a float"),
         (lambda: ad.grad(3.0)(1.0), "of a function: ad.grad(f)(x)"),
         (lambda: ad.grad(), "ad.grad(f)(x) for a function"),

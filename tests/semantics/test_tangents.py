@@ -188,3 +188,17 @@ def test_a_known_pass_with_kinks_keeps_the_history_of_what_it_closes_over():
         w.grad = None
         ad.sum(found * found).backward()
         np.testing.assert_allclose(w.grad, 16 * POINT**3 * (POINT - k) ** 2, rtol=1e-12)
+
+
+@pytest.mark.parametrize("n", [3, np.int64(3), np.array([3, 3]), ad.tensor([3, 3]), True])
+def test_an_integer_without_a_direction_is_a_constant(n):
+    x = ad.tensor(POINT)
+    y, dy = ad.jvp(lambda x, n: x * n, (x, n), (ad.tensor(DIRECTION), None))
+    np.testing.assert_array_equal(y, POINT * np.asarray(n))
+    np.testing.assert_array_equal(dy, DIRECTION * np.asarray(n))
+    if n is not True:
+        product = ad.hvp(lambda x, n: ad.sum(x**2 * n), (x, n), (ad.tensor(DIRECTION), None))
+        np.testing.assert_array_equal(product[0], 2 * DIRECTION * np.asarray(n))
+        assert product[1] is None
+    with pytest.raises(ad.DTypeError, match="only float arrays have gradients"):
+        ad.jvp(lambda x, n: x * n, (x, 3), (x, 3))
