@@ -18,9 +18,6 @@ from .pieces import ALLOCATION
 #: The largest value on the stack of the function, in bytes; LLVM promotes such values to registers.
 SMALL = 64
 
-#: The largest temporary there, in bytes; larger ones stay in the workspace, so that the text does not have their size.
-SPACE = 256
-
 #: The work after which a loop reports the work that it has done.  Some 0.1 ms.
 CHUNK = 1 << 20
 

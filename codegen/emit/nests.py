@@ -31,10 +31,9 @@ from typing import Any, NamedTuple
 from ..ir import Aval
 from ..kernel.nest import MemRef, NestFunction, every
 from ..program import Branch, BufferProgram, Kernel, Loop, Place, Run, Step, While, aligned, bodies
-from ..symbols import is_sure
 from .debug import PlaceOf, Places
 from .llvm import Emitted, entrance, internal, nameless
-from .nest_text import SMALL, SPACE, AlternatingState, Cursor, StackState, Text, WhileState
+from .nest_text import SMALL, AlternatingState, Cursor, StackState, Text, WhileState
 from .target import Target
 
 #: For each part of a kernel: its function, the numbers of the kernel's buffers that it uses, its extents; None for a
@@ -176,11 +175,7 @@ class _NestEmitter(Text):
 
     def temporaries(self, program: BufferProgram, workspace: str) -> dict[int, str]:
         """The places of a body's temporaries, by the number of the buffer."""
-        return {
-            j: self.space(max(b.aval.nbytes, 1)) if is_sure(b.aval.nbytes, SPACE) else self.beyond(workspace, b.place)
-            for j, b in enumerate(program.buffers)
-            if b.role == "temporary"
-        }
+        return {j: self.beyond(workspace, b.place) for j, b in enumerate(program.buffers) if b.role == "temporary"}
 
     # ------------------------------------------------------------ branches
 

@@ -55,17 +55,14 @@ _RUN = 16
 #: the blocks (value and gradient of logsumexp, 10 x 100,000 floats: 658 us instead of 1,261).
 _LONG_ROWS = 1 << 15
 
-#: The factor by which blocks are longer if nothing is rounded: ending a search costs as much as some hundred elements.
-_LONG_SEARCH = 4
-
 #: The additions of one block, and the minimum of its elements: threads divide the blocks.
 WORK, SHORTEST = 1 << 18, 64
 
 
-def block_of(cost: int, longest: int = BLOCK) -> int:
+def block_of(cost: int) -> int:
     """The elements of one block of a long reduction; an element costs `cost` additions."""
     wanted = max(SHORTEST, WORK // max(1, cost))
-    return min(longest, 1 << wanted.bit_length() - 1)
+    return min(BLOCK, 1 << wanted.bit_length() - 1)
 
 
 def rows_in_block(elements_of_row: int, cost: int, *, of_numbers: bool) -> int:
@@ -182,8 +179,6 @@ def plan_parts(
     parts: list[Part] = []
     reductions = [r for r in roots if r.is_reduction]
     axes_of_all = {a for axes in loops for a in axes}
-    is_search = not any(is_sum(r.node.op.lower.monoid, type_of(r)) for r in reductions)
-    longest = _LONG_SEARCH * BLOCK if is_search else BLOCK
     for level, axes in enumerate(loops):
         whole = positions.extent(axes)
         size = typical(whole)
@@ -194,7 +189,7 @@ def plan_parts(
         if independent and rows:
             block = typical(rows)
         elif independent:
-            block = max(1, block_of(positions.group.cost, longest) // within)
+            block = max(1, block_of(positions.group.cost) // within)
             block = block & -_RUN or block  # whole runs make a block, too
         is_long = size > block > 1 and (independent or any(_adds_rows(r, (axes,), positions) for r in reductions))
         if is_long:
@@ -260,9 +255,6 @@ _FULL_ROW, _FULL_ROWS_TOGETHER = 32, 4
 #: Rows of this length fill vectors: accumulators are loaded as the vectors that were stored, so no load waits.
 _FILLS = 16
 
-#: Longer rows are done one by one: the accumulators that a row loads were stored long before, and are cached.
-_LONGEST = 2048
-
 
 def rows_at_a_time(parts: Sequence[Part], roots: Sequence[Root], innermost: Sequence[Root], cost: int) -> int:
     """The number of iterations of the last loop but one that are done together; 1 where that would not help.
@@ -270,7 +262,7 @@ def rows_at_a_time(parts: Sequence[Part], roots: Sequence[Root], innermost: Sequ
     innermost   the roots whose accumulators in memory each element is combined into
     """
     *_, rows, columns = parts
-    if rows.is_block or columns.is_block or typical(columns.extent) > _LONGEST:
+    if rows.is_block or columns.is_block:
         return 1
     if not innermost or any(r.is_reduction and r not in innermost for r in roots):
         return 1
