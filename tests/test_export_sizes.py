@@ -405,9 +405,21 @@ def unrolls(x):
     return sum(ad.sum(row) ** 2 for row in x)  # here
 
 
+def has_a_row_for_each_size(x):
+    return ad.sum(ad.jacobian(ad.tanh, mode="reverse")(x))  # here
+
+
+def has_a_column_for_each_size(x):
+    return ad.sum(ad.jacobian(lambda t: ad.sum(t) * ad.ones(2), mode="forward")(x))  # here
+
+
+def has_a_matrix_of_the_size(x):
+    return ad.sum(ad.hessian(lambda t: ad.sum(t**3))(x))  # here
+
+
 @pytest.mark.parametrize(
     "f", [loops_over_rows, takes_blocks, fixed_shape, divides_by_a_float, divides_by_len, inverts, saturates,
-          takes_a_root, unrolls]
+          takes_a_root, unrolls, has_a_row_for_each_size, has_a_column_for_each_size, has_a_matrix_of_the_size]
 )  # fmt: skip
 def test_a_program_of_one_size_is_refused_with_its_line_and_the_size(f, tmp_path):
     with pytest.raises(ad.Error) as error:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from codegen.ir import Aval
+from codegen.symbols import NotSymbolic, Symbol
 
 from .. import tree
 from ..errors import ConcretizationError, GradientError, located, with_article
@@ -117,6 +118,8 @@ def _passes(t: Tensor, results: Sequence[Tensor], a: Arguments, by_row: bool) ->
     across, aval = a.leaves if by_row else results, t.node.kind.out.aval
     if not past or not aval.size:
         return [None] * len(across)
+    if type(aval.size) is Symbol:
+        raise NotSymbolic(f"a jacobian runs one pass for each of {aval.size!r} elements")
     tracks = not a.plain and MODE.get().tracks and tracks_outside(past, {x.node for x in a.leaves})
     run = partial(_back, t, past, a, tracks) if by_row else partial(_push, t, past, results, tracks)
     count = min(aval.size, LIMIT // max(largest(past), aval.size))
@@ -149,7 +152,7 @@ def _joined(parts: Sequence[Any], like: Tensor, count: int, is_plain: bool) -> A
     """The results of passes, joined along axis 0; None if no pass reached anything."""
     if all([x is None for x in parts]):
         return None
-    if count == 0:
+    if not count:
         zero = np.zeros(like.shape, like.dtype) if is_plain else zeros_like(handle(like.node))
         return (np.stack if is_plain else stack)([zero if x is None else x for x in parts])
     return (np.concatenate if is_plain else concatenate)(parts)
@@ -157,9 +160,7 @@ def _joined(parts: Sequence[Any], like: Tensor, count: int, is_plain: bool) -> A
 
 def _units(aval: Aval, start: int, stop: int) -> np.ndarray:
     """The unit tensors number `start` to `stop`, in C order, along axis 0."""
-    units = np.zeros((stop - start) * aval.size, aval.dtype)
-    units[start :: aval.size + 1] = 1  # each 1 stands one place further than in the unit before it
-    return units.reshape(stop - start, *aval.shape)
+    return np.eye(stop - start, aval.size, start, aval.dtype).reshape(-1, *aval.shape)
 
 
 def many(size: int) -> Many:
@@ -196,8 +197,7 @@ def _block(passes: Any, result: Tensor, x: Tensor, axis: int, is_plain: bool) ->
         zeros = np.zeros(shape, np.promote_types(result.dtype, x.dtype))
         return zeros[()] if is_plain else leaf(zeros)
     if is_plain:
-        turned = passes if axis == 0 else np.ascontiguousarray(np.moveaxis(passes, 0, axis))
-        return turned.reshape(shape)[()]
+        return np.asarray(np.moveaxis(passes, 0, axis).reshape(shape), order="C")[()]
     turned = passes if axis == 0 else transposed(passes, (*range(1, passes.ndim), 0))
     return reshaped(turned, shape)
 
