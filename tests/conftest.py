@@ -213,7 +213,7 @@ def compiled_once(shared_folder):
             beside = file.with_suffix(f".{os.getpid()}-{threading.get_ident()}")
             beside.write_bytes(code)
             beside.replace(file)
-        return engine.link(text, code, engine.exported_names(text), imports)
+        return objects.linked(text, code, engine.exported_names(text), imports)
 
     objects.new_code = made_once
     yield

@@ -60,14 +60,17 @@ def nameless(function: NestFunction, name: str = "kernel") -> NestFunction:
     return replace(function, name=name, names=tuple([f"a{i}" for i in range(len(function.names))]))
 
 
-def module_of(emitted: Sequence[Emitted], target_features: str = "") -> str:
-    """The module of these functions, with one copy of each declaration and function that several of them need."""
+def module_of(emitted: Sequence[Emitted], target_features: str = "", *, is_whole: bool = True) -> str:
+    """The module of these functions, with one copy of each declaration and function that several of them need.
+
+    is_whole    False: elementary functions that are called are in another module (`math.shared`)
+    """
     names = [e.name for e in emitted]
     assert len(set(names)) == len(names), f"functions of one name: {names}"
     calls: Counter[elementary.Need] = Counter()
     for e in emitted:
         calls |= e.needs.functions  # for each function the most calls in one kernel
-    texts, declared = elementary.definitions(calls, Target.of(target_features))
+    texts, declared = elementary.definitions(calls, Target.of(target_features), is_whole=is_whole)
     for e in emitted:
         declared |= e.needs.declarations
     declarations = "".join(f"{text}\n" for _, text in sorted(declared.items()))

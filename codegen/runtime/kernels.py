@@ -60,6 +60,7 @@ class KernelTable:
         """
         features = engine.target_features()
         place_of = imported("codegen.runtime.told").place_of_node if modes.debug_info else None
+        is_whole = place_of is not None  # only a module that imports nothing keeps its lines
         keys: dict[int, str] = {}
         wanted: dict[str, Emitted] = {}
         of_form: dict[Hashable, str] = {}
@@ -76,7 +77,7 @@ class KernelTable:
                     emitted = emit.emit_function(emit.nameless(function), features)
                 else:
                     emitted = emit.emit_function(emit.nameless(function, function.name), features, place_of)
-                key = of_form[form] = objects.key_of(emit.module_of([emitted], features))
+                key = of_form[form] = objects.key_of(emit.module_of([emitted], features, is_whole=is_whole))
                 wanted.setdefault(key, emitted)
             keys[id(function)] = of_form[form]
         disk = functools.cache(self.disk)
@@ -87,7 +88,7 @@ class KernelTable:
             if key not in found
         }
         if missing:
-            text = emit.module_of(list(missing.values()), features)
+            text = emit.module_of(list(missing.values()), features, is_whole=is_whole)
             self._keep(objects.new_code(list(missing), text, disk(), None), found)
             self.compiled_modules += 1
         return {number: found[key] for number, key in keys.items()}

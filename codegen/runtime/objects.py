@@ -6,6 +6,7 @@
     is_kept(name)               True if the code of such a function is on disk
     facts(name, tell)           facts about native code that Python needs, on disk too, so that no source is imported
     loaded(key)                 the code of the object that serves a key, if it is on disk
+    linked(text, object, ...)   the code of an object, with the elementary functions that it calls
     new_code(keys, text)        code from LLVM, stored on disk under these keys
 
 Texts are many times the size of code, and are not stored.
@@ -15,9 +16,11 @@ from __future__ import annotations
 
 import marshal
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..modes import modes
 from . import engine
 from .disk import FORMAT, DiskCache, blake2b, default
 from .engine import CompileError, MachineCode
@@ -150,7 +153,7 @@ def loaded(key: str, disk: DiskCache | None, imports: Mapping[str, int] | None, 
     if entry is None:
         return None
     try:
-        return engine.link(text, entry.object_bytes, entry.exports, imports)
+        return linked(text, entry.object_bytes, entry.exports, imports)
     except CompileError:
         return None  # a valid object that does not link in this process: it is compiled again
 
@@ -158,7 +161,26 @@ def loaded(key: str, disk: DiskCache | None, imports: Mapping[str, int] | None, 
 def new_code(keys: Sequence[str], text: str, disk: DiskCache | None, imports: Mapping[str, int] | None) -> MachineCode:
     """Compile a module by LLVM, and store the object under these keys.  Raises CompileError."""
     object_bytes, exports = engine.object_of(text)
-    code = engine.link(text, object_bytes, exports, imports)
+    code = linked(text, object_bytes, exports, imports)
     if disk:
         disk.store(keys, object_bytes, exports)
     return code
+
+
+#: The name of an elementary function that is called, in an object file's table of names.
+_CALLED = re.compile(rb"called\.\w+\.(?:v\d+)?f(?:32|64)\b")
+
+
+def linked(text: str, object_bytes: bytes, exports: Sequence[str], imports: Mapping[str, int] | None) -> MachineCode:
+    """Load an object, and the elementary functions that it calls, which are made once for all kernels."""
+    names = {name.decode() for name in _CALLED.findall(object_bytes)}.difference(exports)
+    if names and not modes.debug_info:
+        codes = codes_of(dict.fromkeys(sorted(names), "for kernels"), _shared)
+        imports = {name: code.address(name) for name, code in codes.items()} | dict(imports or {})
+    return engine.link(text, object_bytes, exports, imports)
+
+
+def _shared(names: Sequence[str]) -> str:
+    from ..emit import math, target  # not needed if the code is on disk
+
+    return math.shared(names, target.Target.of(engine.target_features()))
