@@ -202,9 +202,9 @@ def compiled_once(shared_folder):
     folder.mkdir(exist_ok=True)
     made, usual = objects.new_code, (engine.object_of, engine._object_of, engine._compiler)
 
-    def made_once(keys, text, disk, imports):
+    def made_once(keys, text, disk, imports, own=()):
         if disk or _own_compiler or usual != (engine.object_of, engine._object_of, engine._compiler):
-            return made(keys, text, disk, imports)
+            return made(keys, text, disk, imports, own)
         file = folder / objects.key_of(text)
         try:
             code = file.read_bytes()
@@ -213,7 +213,9 @@ def compiled_once(shared_folder):
             beside = file.with_suffix(f".{os.getpid()}-{threading.get_ident()}")
             beside.write_bytes(code)
             beside.replace(file)
-        return engine.link(text, code, engine.exported_names(text), imports)
+        linked = objects.linked(text, code, engine.exported_names(text), imports)
+        objects.share(linked, own)
+        return linked
 
     objects.new_code = made_once
     yield

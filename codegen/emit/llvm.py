@@ -16,7 +16,7 @@ attribute of parameters; without it some twenty pointers stop vectorisation.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from ..kernel.nest import MemRef, NestFunction
 from ..records import record, replace
@@ -60,14 +60,23 @@ def nameless(function: NestFunction, name: str = "kernel") -> NestFunction:
     return replace(function, name=name, names=tuple([f"a{i}" for i in range(len(function.names))]))
 
 
-def module_of(emitted: Sequence[Emitted], target_features: str = "") -> str:
-    """The module of these functions, with one copy of each declaration and function that several of them need."""
+def called_by(emitted: Iterable[Emitted]) -> set[str]:
+    """The elementary functions that these functions call: called.exp.v8f64."""
+    needs = [need for e in emitted for need in e.needs.functions]
+    return {elementary.named(*need[:3], is_called=True)[1:] for need in needs if need[3]}
+
+
+def module_of(emitted: Sequence[Emitted], target_features: str = "", own: Collection[str] | None = None) -> str:
+    """The module of these functions, with one copy of each declaration and function that several of them need.
+
+    own    see `elementary.definitions`
+    """
     names = [e.name for e in emitted]
     assert len(set(names)) == len(names), f"functions of one name: {names}"
     calls: Counter[elementary.Need] = Counter()
     for e in emitted:
         calls |= e.needs.functions  # for each function the most calls in one kernel
-    texts, declared = elementary.definitions(calls, Target.of(target_features))
+    texts, declared = elementary.definitions(calls, Target.of(target_features), own)
     for e in emitted:
         declared |= e.needs.declarations
     declarations = "".join(f"{text}\n" for _, text in sorted(declared.items()))

@@ -34,6 +34,9 @@ _COST_OF_A_GATHER = 10
 _SHARED = 12
 #: From this cost on functions are called: inlined, a loop takes .95 to 1 of the time, and LLVM two to three times.
 _LARGE = 400
+#: Latency of the longest chain as a share of the cost, from which a value takes four registers (see `phases`), and the
+#: cost of such a loop from which functions are called: inlined, a loop of ten operations takes 1 to 1.2 of the time.
+WAITS_LONG, _LONG = 1.3, 40
 
 
 @record(eq=False, slots=True)
@@ -70,8 +73,13 @@ class LoopPlan:
 
     @property
     def is_large(self) -> bool:
-        """True if functions are called rather than inlined."""
+        """True if the loop has more values than registers."""
         return self.cost > _LARGE
+
+    @property
+    def has_calls(self) -> bool:
+        """True if functions are called rather than inlined."""
+        return self.is_large or (self.cost >= _LONG and self.latency > WAITS_LONG * self.cost)
 
     @property
     def has_strided_access(self) -> bool:

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING
 
 from ..kernel.nest import I1, INDEX, Block, Operation, ScalarType, Value, every
 from ..records import record
-from .loop_plan import LoopPlan
+from .loop_plan import WAITS_LONG, LoopPlan
 from .operations import SCALAR
 from .reductions import Reduction
 from .target import Target
@@ -60,7 +60,7 @@ _MOSTLY_NARROW = 0.5
 #: registers, or four: the next iteration is too far ahead for the processor to overlap both.  Two and four registers
 #: against one, ns per f64, Zen 4: a mixture of normals (.94) 4.6, 4.3 against 6.4; six sines (1.4) 9.1, 7.1
 #: against 13.3; exp, log, tanh mixed (.59) 4.2, 4.0 against 3.9.
-_WAITS, _WAITS_LONG = 0.7, 1.3
+_WAITS = 0.7
 #: The share of functions in the cost from which narrower vectors, which overlap no more, take two.  Two against one,
 #: Zen 3: sin, exp, log, atan (all) 8.5 and 10.3; a large loop (.38) 21 and 26; distances, divisions (none) 351 and 318.
 _PARTLY = 0.3
@@ -150,7 +150,7 @@ def _registers(plan: LoopPlan, is_partly: bool) -> int:
         if plan.of_functions >= _MOSTLY * cost:
             return 4
         return 2 if waits else 1
-    if cost <= _CHEAP or (cost > _MODERATE and latency > _WAITS_LONG * cost):
+    if cost <= _CHEAP or (cost > _MODERATE and latency > WAITS_LONG * cost):
         return 4
     return 2 if cost <= _MODERATE or waits else 1
 

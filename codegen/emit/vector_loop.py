@@ -60,7 +60,7 @@ class VectorLoop(VectorMemory):
 
     def _left_over(self, lower: str, upper: str, initial: list[str], *, is_own_sum: bool) -> list[str]:
         """Write the elements left over, one by one.  `is_own_sum`: sum them first, to err less than in the total."""
-        self.body.calls = self.plan.is_large
+        self.body.calls = self.plan.has_calls
         first = self._identities(1) if is_own_sum else initial
         found = self.body.loop(self.block, lower, upper, "1", first)
         self.body.calls = False

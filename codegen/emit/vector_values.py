@@ -95,7 +95,7 @@ class VectorValues(Writer):
         return self.body.declare(name, result, arguments)
 
     def elementary(self, name: str, type: ScalarType) -> str:
-        return self.body.needs.function(name, type, self.lanes, is_called=self.plan.is_large)
+        return self.body.needs.function(name, type, self.lanes, is_called=self.plan.has_calls)
 
 
 # ---------------------------------------------------------------- quotients of integers

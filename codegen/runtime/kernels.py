@@ -60,6 +60,7 @@ class KernelTable:
         """
         features = engine.target_features()
         place_of = imported("codegen.runtime.told").place_of_node if modes.debug_info else None
+        own: set[str] | None = set() if place_of is None else None  # only a module that imports nothing keeps its lines
         keys: dict[int, str] = {}
         wanted: dict[str, Emitted] = {}
         of_form: dict[Hashable, str] = {}
@@ -76,7 +77,7 @@ class KernelTable:
                     emitted = emit.emit_function(emit.nameless(function), features)
                 else:
                     emitted = emit.emit_function(emit.nameless(function, function.name), features, place_of)
-                key = of_form[form] = objects.key_of(emit.module_of([emitted], features))
+                key = of_form[form] = objects.key_of(emit.module_of([emitted], features, own))
                 wanted.setdefault(key, emitted)
             keys[id(function)] = of_form[form]
         disk = functools.cache(self.disk)
@@ -87,8 +88,10 @@ class KernelTable:
             if key not in found
         }
         if missing:
-            text = emit.module_of(list(missing.values()), features)
-            self._keep(objects.new_code(list(missing), text, disk(), None), found)
+            if own is not None:
+                own = objects.unknown(emit.called_by(missing.values()))
+            text = emit.module_of(list(missing.values()), features, own)
+            self._keep(objects.new_code(list(missing), text, disk(), None, own or ()), found)
             self.compiled_modules += 1
         return {number: found[key] for number, key in keys.items()}
 
@@ -111,7 +114,7 @@ class KernelTable:
         return found
 
     def _keep(self, code: engine.MachineCode, found: dict[str, NativeKernel]) -> None:
-        for name in code.names:
+        for name in filter(_is_kernel, code.names):
             key = _key_of(name)
             found[key] = kernel = NativeKernel(code.address(name), code, key)
             self._living[key] = ref(kernel, functools.partial(self._living.pop, key))
@@ -131,6 +134,11 @@ class KernelTable:
 
     def __len__(self) -> int:
         return len(self._living)
+
+
+def _is_kernel(name: str) -> bool:
+    """True for a function of a module that is no elementary function for all modules."""
+    return not name.startswith("called.")
 
 
 def _key_of(name: str) -> str:

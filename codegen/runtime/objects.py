@@ -6,6 +6,7 @@
     is_kept(name)               True if the code of such a function is on disk
     facts(name, tell)           facts about native code that Python needs, on disk too, so that no source is imported
     loaded(key)                 the code of the object that serves a key, if it is on disk
+    linked(text, object, ...)   the code of an object, with the elementary functions that it calls
     new_code(keys, text)        code from LLVM, stored on disk under these keys
 
 Texts are many times the size of code, and are not stored.
@@ -15,9 +16,11 @@ from __future__ import annotations
 
 import marshal
 import os
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..modes import modes
 from . import engine
 from .disk import FORMAT, DiskCache, blake2b, default
 from .engine import CompileError, MachineCode
@@ -88,7 +91,7 @@ def _kept_by() -> tuple[DiskCache | None, str]:
     return disk if identity else None, f"{identity}{_build()}"
 
 
-#: The description of a function of native Python that its name alone determines.
+#: The description of a function that its name alone determines.
 _ALONE = "in native Python"
 
 
@@ -109,8 +112,17 @@ def native_code(
 
 def is_kept(name: str) -> bool:
     """True if the code of a native function has a file on disk, which may be damaged."""
-    disk, identity = _kept_by()
-    return disk is not None and os.path.exists(os.path.join(disk.folder, key_of(f"{name} {_ALONE} of {identity}")))
+    disk, _ = _kept_by()
+    return disk is not None and os.path.exists(os.path.join(disk.folder, _key_alone(name)))
+
+
+def _key_alone(name: str) -> str:
+    return key_of(f"{name} {_ALONE} of {_kept_by()[1]}")
+
+
+def unknown(names: Iterable[str]) -> set[str]:
+    """The elementary functions among these whose code is neither in the process nor on disk."""
+    return {name for name in names if (name, f"{name} {_ALONE}", _build()) not in _codes and not is_kept(name)}
 
 
 def facts(name: str, tell: Callable[[], dict[str, Any]]) -> dict[str, Any]:
@@ -150,15 +162,46 @@ def loaded(key: str, disk: DiskCache | None, imports: Mapping[str, int] | None, 
     if entry is None:
         return None
     try:
-        return engine.link(text, entry.object_bytes, entry.exports, imports)
+        return linked(text, entry.object_bytes, entry.exports, imports)
     except CompileError:
         return None  # a valid object that does not link in this process: it is compiled again
 
 
-def new_code(keys: Sequence[str], text: str, disk: DiskCache | None, imports: Mapping[str, int] | None) -> MachineCode:
-    """Compile a module by LLVM, and store the object under these keys.  Raises CompileError."""
+def new_code(
+    keys: Sequence[str], text: str, disk: DiskCache | None, imports: Mapping[str, int] | None, own: Iterable[str] = ()
+) -> MachineCode:
+    """Compile a module by LLVM, and store the object under these keys.  Raises CompileError.
+
+    own    the elementary functions that it defines for all modules
+    """
     object_bytes, exports = engine.object_of(text)
-    code = engine.link(text, object_bytes, exports, imports)
+    code = linked(text, object_bytes, exports, imports)
+    share(code, own)
     if disk:
-        disk.store(keys, object_bytes, exports)
+        disk.store([*keys, *map(_key_alone, own)], object_bytes, exports)
     return code
+
+
+def share(code: MachineCode, own: Iterable[str]) -> None:
+    """Let other modules call those functions of a module."""
+    for name in own:
+        _codes.setdefault((name, f"{name} {_ALONE}", _build()), code)
+
+
+#: The name of an elementary function that is called, in an object file's table of names.
+_CALLED = re.compile(rb"called\.\w+\.(?:v\d+)?f(?:32|64)\b")
+
+
+def linked(text: str, object_bytes: bytes, exports: Sequence[str], imports: Mapping[str, int] | None) -> MachineCode:
+    """Load an object, and the elementary functions that it calls, which are made once for all kernels."""
+    names = {name.decode() for name in _CALLED.findall(object_bytes)}.difference(exports)
+    if not modes.debug_info:
+        codes = codes_of({name: f"{name} {_ALONE}" for name in sorted(names)}, _shared)
+        imports = {name: code.address(name) for name, code in codes.items()} | dict(imports or {})
+    return engine.link(text, object_bytes, exports, imports)
+
+
+def _shared(names: Sequence[str]) -> str:
+    from ..emit import math, target  # not needed if the code is on disk
+
+    return math.shared(names, target.Target.of(engine.target_features()))

@@ -1,5 +1,7 @@
 """Functions of one number that have steps in common are one with several results; long chains go in twos."""
 
+import re
+
 import numpy as np
 import pytest
 from emitted import emit_module
@@ -8,7 +10,9 @@ from nests import DTYPES, Nest, call, elementwise, memref
 
 from codegen.kernel.nest import F32, F64, INDEX
 from codegen.records import replace
-from codegen.runtime import engine
+from codegen.runtime import engine, objects
+from codegen.runtime.disk import DiskCache
+from codegen.runtime.kernels import KernelTable
 
 MACHINES = {"widest": engine.target_features(), "masks": "+avx2,+fma", "plain": ""}
 EACH_MACHINE = pytest.mark.parametrize("features", MACHINES.values(), ids=MACHINES)
@@ -208,10 +212,50 @@ def test_a_long_chain_takes_four_vectors_at_a_time_and_what_has_work_side_by_sid
     assert "<16 x double>" not in emit_module([chain(4, 4)], "+avx512f,+avx512dq,+avx512vl,+avx512bw,+fma")
 
 
+def name_of(kernel):
+    """The name of a kernel in its module, which may have elementary functions, too."""
+    (name,) = [n for n in kernel.code.names if not n.startswith("called.")]
+    return name
+
+
+def test_kernels_share_the_code_of_the_functions_that_they_call(monkeypatch, rng):
+    made, texts = objects.new_code, []
+
+    def noted(keys, text, *more):
+        texts.append(text)
+        return made(keys, text, *more)
+
+    monkeypatch.setattr(objects, "new_code", noted)
+    table, x = KernelTable(8), rng.normal(size=40)
+    for depth in (8, 9):  # long chains, which are not large
+        texts.clear()
+        function, y = chain(depth, 1), np.zeros(40)
+        (kernel,) = table.load([function]).values()
+        assert call(kernel.code, replace(function, name=name_of(kernel)), (x, y, 40)) == 0
+        expected = x
+        for step in range(depth):
+            expected = np.tanh(expected) if step % 2 else np.sin(expected)
+        np.testing.assert_allclose(y, expected, rtol=1e-14)
+    (text,) = texts  # the second kernel alone
+    assert {*re.findall(r"^(\w+) .*@called\.tanh\..*nounwind", text, re.MULTILINE)} == {"declare"}
+
+
+def test_a_kernel_from_disk_finds_the_functions_that_it_calls(monkeypatch, tmp_path):
+    disk, function, found = DiskCache(tmp_path / "objects"), chain(8, 1), []
+    for objects_from_disk in (0, 1):
+        monkeypatch.setattr(objects, "_codes", {})  # as in a new process
+        table, x, y = KernelTable(8, lambda: disk), np.linspace(-2.0, 2.0, 40), np.zeros(40)
+        (kernel,) = table.load([function]).values()
+        assert call(kernel.code, replace(function, name=name_of(kernel)), (x, y, 40)) == 0
+        assert table.disk_objects == objects_from_disk
+        found.append(y)
+    np.testing.assert_array_equal(*found)
+
+
 @EACH_MACHINE
 def test_functions_are_called_in_a_large_loop_and_inlined_in_a_small_one(features, rng):
     large, small = (replace(chain(depth, 1), name=name) for name, depth in (("large", 24), ("small", 2)))
-    assert ".called(" in emit_module([large], features) and ".called(" not in emit_module([small], features)
+    assert "@called." in emit_module([large], features) and "@called." not in emit_module([small], features)
     code = engine.compile(emit_module([large, small], features))
     for n in (1, 5, 40):
         x = rng.normal(size=n)

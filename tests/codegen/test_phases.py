@@ -63,7 +63,7 @@ def test_a_loop_of_functions_takes_two_narrow_registers_where_it_is_long():
 def test_a_large_loop_of_functions_takes_four_registers_and_calls_them():
     for function in (program(1, 40), program(40, 1)):
         assert registers(function) == 4
-        assert ".called(" in emit_module([function], engine.target_features())
+        assert "@called." in emit_module([function], engine.target_features())
 
 
 def sums(depth):

@@ -1,10 +1,11 @@
 """Elementary functions as LLVM functions of vectors or of single numbers, in f64 and f32.
 
     @exp.f64(double %x)     @exp.v8f64(<8 x double> %x)     @exp.v16f32(<16 x float> %x)
-    @exp.v32f64.called(<32 x double> %x)
+    @called.exp.v32f64(<32 x double> %x)
 
-Each is straight-line arithmetic that is inlined into its loop, or called if the loop is large.  The docstring of each
-function states its error in ulps, for both types; infinities, nan, subnormals and the signs of zeros are right.
+Each is straight-line arithmetic that is inlined into its loop, or called (see `LoopPlan.has_calls`), in code that all
+kernels share.  The docstring of each function states its error in ulps, for both types; infinities, nan, subnormals
+and the signs of zeros are right.
 
 Exceptions are sin, cos and tan of huge arguments (`trig.LIMITS`: from 1e12 on for f64, 2.6e5 for f32) and
 fmod of huge quotients (4.5e15, 8.4e6): a branch, which is never taken on ordinary numbers, calls libm for
@@ -22,15 +23,15 @@ from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from ...kernel.instructions import OF_ONE, function_of, is_function
 from ...kernel.nest import Operation, Value
 from ..target import Target
-from ..types import definition, intrinsic_suffix, vector_type
+from ..types import definition, intrinsic_suffix, struct_type, vector_type
 from .code import FunctionCode, Lane
 
-__all__ = ["FUNCTIONS", "Need", "definitions", "find_joint", "named"]
+__all__ = ["FUNCTIONS", "Need", "definitions", "find_joint", "named", "shared"]
 
 
 class _Functions(Mapping[str, Callable[..., Lane]]):
@@ -94,18 +95,28 @@ _INLINED_CALLS = 64
 _RARE = "noinline cold"
 
 
-def definitions(calls: Mapping[Need, int], target: Target) -> tuple[str, dict[str, str]]:
+def definitions(
+    calls: Mapping[Need, int], target: Target, own: Collection[str] | None = None
+) -> tuple[str, dict[str, str]]:
     """The text of these functions for a machine, and their declarations by name.
 
-    calls       for each function the most calls in one kernel
+    calls    for each function the most calls in one kernel
+    own      the functions that are called, and that this module defines for all modules: called.exp.v8f64; it declares
+             others.  None: it defines all that it needs for itself
     """
     texts: list[str] = []
     declarations: dict[str, str] = {}
     others: dict[str, str] = {}
     for (name, suffix, lanes, is_called), count in sorted(calls.items()):
+        is_shared, full = is_called and own is not None, named(name, suffix, lanes, is_called=is_called)
+        if is_shared and full[1:] not in (own or ()):
+            k = FunctionCode(suffix, target, lanes)
+            type, given, results = k.spelled(k.float), len(_parameters(name)), len(_PARTS.get(name, (name,)))
+            declarations[full] = f"declare {struct_type(type, results)} {full}({', '.join([type] * given)}) nounwind"
+            continue
         text, called, declared = _definition(name, suffix, lanes, target)
-        if is_called:
-            text = text.replace(f"{named(name, suffix, lanes)}(", f"{named(name, suffix, lanes, is_called=True)}(", 1)
+        text = text.replace(f"{named(name, suffix, lanes)}(", f"{full}(", 1)
+        text = text.replace("define internal ", "define ", 1) if is_shared else text
         is_inlined = count <= _INLINED_CALLS and not is_called
         texts.append(text if is_inlined else text.replace(" alwaysinline ", " noinline "))
         others |= called
@@ -115,7 +126,17 @@ def definitions(calls: Mapping[Need, int], target: Target) -> tuple[str, dict[st
 
 def named(name: str, suffix: str, lanes: int, *, is_called: bool = False) -> str:
     """The name of a function for these lanes: @exp.v8f64."""
-    return f"@{name}.{intrinsic_suffix(suffix, lanes)}{'.called' * is_called}"
+    return f"@{'called.' * is_called}{name}.{intrinsic_suffix(suffix, lanes)}"
+
+
+def shared(names: Collection[str], target: Target) -> str:
+    """The module of functions that are called, by name: called.exp.v8f64."""
+    calls: dict[Need, int] = {}
+    for _, name, type in [full.split(".") for full in names]:
+        lanes, _, bits = type.removeprefix("v").partition("f")
+        calls[name, f"f{bits}", int(lanes or 1), True] = 1
+    texts, declared = definitions(calls, target, [*names])
+    return "\n".join([texts, *declared.values(), ""])
 
 
 @functools.cache
