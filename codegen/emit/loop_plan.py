@@ -36,7 +36,7 @@ _SHARED = 12
 _LARGE = 400
 #: Latency of the longest chain as a share of the cost, from which a value takes four registers (see `phases`), and the
 #: cost of such a loop from which functions are called: inlined, a loop of ten operations takes 1 to 1.2 of the time.
-WAITS_LONG, _LONG = 1.3, 40
+WAITS_LONG, _LONG = 1.3, 60
 
 
 @record(eq=False, slots=True)

@@ -35,8 +35,12 @@ class Target:
         # x86 calls the fused multiply-add fma (or fma4); every 64-bit ARM has one.
         has_fma = not have.isdisjoint({"+fma", "+fma4", "+neon", "+fp-armv8"})
         # Masks of 64-bit lanes need only avx512f; masks of comparisons and integers need dq and vl too.
-        if {"+avx512f", "+avx512dq", "+avx512vl", "+avx512bw"} <= have:
-            return Target(64, True, has_fma, has_scale=True)
-        if "+avx2" in have:
-            return Target(32, True, has_fma)
-        return Target(16, False, has_fma)
+        is_widest = {"+avx512f", "+avx512dq", "+avx512vl", "+avx512bw"} <= have
+        return _TARGETS[64 if is_widest else 32 if "+avx2" in have else 16, has_fma]
+
+
+#: The targets by bytes of a vector and fused multiply-add: one object each, as keys of what is cached for a target.
+_TARGETS = {
+    (width, has_fma): Target(width, width > 16, has_fma, has_scale=width == 64)
+    for width in (16, 32, 64) for has_fma in (False, True)
+}  # fmt: skip

@@ -122,7 +122,7 @@ def _key_alone(name: str) -> str:
 
 def unknown(names: Iterable[str]) -> set[str]:
     """The elementary functions among these whose code is neither in the process nor on disk."""
-    return {name for name in names if (name, f"{name} {_ALONE}", _build()) not in _codes and not is_kept(name)}
+    return {name for name in names if not is_kept(name) and (name, f"{name} {_ALONE}", _build()) not in _codes}
 
 
 def facts(name: str, tell: Callable[[], dict[str, Any]]) -> dict[str, Any]:
