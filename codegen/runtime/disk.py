@@ -128,12 +128,10 @@ class DiskCache:
         try:
             first = self._written(data)
             try:
-                for key in keys[1:]:
+                for key in keys:
                     self._link(first, key, data)
-                os.replace(first, os.path.join(self.folder, keys[0]))
-            except OSError:
+            finally:
                 _remove(first)
-                raise
         except OSError as error:
             self._writes_from = time.monotonic() + _PAUSE_S
             self._report(f"cannot write to {self.folder} ({error}); nothing is kept for the next {_PAUSE_S:.0f} s")
@@ -156,14 +154,16 @@ class DiskCache:
         return path
 
     def _link(self, first: str, key: str, data: bytes) -> None:
-        """Link the file `first` to another key; copy it on file systems without hard links."""
+        """Link the file `first` to a key; copy it on file systems without hard links."""
         path = f"{first}-{key}"
         try:
             os.link(first, path)
         except OSError:
             path = self._written(data)
-        os.replace(path, os.path.join(self.folder, key))
-        _remove(path)  # a rename between two names of one file does nothing (POSIX): the temporary name remains
+        try:
+            os.replace(path, os.path.join(self.folder, key))
+        finally:
+            _remove(path)  # a rename between two names of one file does nothing (POSIX): the temporary name remains
 
     def prune(self) -> None:
         """Remove the least recently used files, if the folder holds more than its limit."""
