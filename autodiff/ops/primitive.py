@@ -82,13 +82,13 @@ def elementwise(
 
     rule = partials or slope
 
-    def pull(y_bar: Tensor, y: Tensor, xs: tuple, values: tuple, masked: bool) -> tuple:
+    def pull(y_bar: Tensor, y: Tensor, xs: tuple, values: tuple, masked: bool, looks: bool = True) -> tuple:
         if rule is None:
             return (None,) * len(xs)
         found: list[Tensor | None] = []
         factors_of = rule(y, *xs, **dict(zip(params, values, strict=True)))
         factors_of = factors_of if partials else (factors_of,)
-        done, rest = cancels(y_bar, y, xs, masked) if cancels and y.node.inputs else ([None] * len(xs), y_bar)
+        done, rest = cancels(y_bar, y, xs, masked) if cancels and looks else ([None] * len(xs), y_bar)
         for x, x_bar, partial in zip(xs, done, factors_of, strict=True):
             if not _needs_gradient(x):
                 found.append(None)

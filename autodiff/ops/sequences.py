@@ -148,7 +148,7 @@ def unwrap(p, discont=None, axis=-1, *, period=2 * math.pi):
     n = p.shape[along]
     if n < 2:
         return p
-    period = period if isinstance(period, Tensor) else number(period, "unwrap", "period")
+    period = period if isinstance(period, (int, float)) else as_tensor(period, "unwrap", "period")
     step, half = diff(p, axis=along), period / 2
     moved = step - floor_divide(add(step, half), period) * period
     moved = where((moved == -half) & (step > 0.0), half, moved)

@@ -179,7 +179,7 @@ class ReversePass:
         op, masked = node.kind.op, bool(said & _MASKED)
         is_kept = masked and op.keeps_mask
         if said & _LOOK:
-            found = pulled_by_rule(node.kind, is_kept, (bar, node, *inputs))
+            found = pulled_by_rule(node.kind, is_kept, (bar, node, *inputs), looks=True)
         else:
             given, programs = (bar, node, *inputs), self.programs
             rule = partial(pulled_by_rule if self.many is None else self._by_rule, node.kind, is_kept)
@@ -264,14 +264,20 @@ class ReversePass:
             self.flags[at] &= ~_MASKED
 
 
-def pulled_by_rule(kind: Kind, masked: bool, given: Sequence[Node]) -> Sequence[Tensor | None]:
-    """The cotangents of a node's inputs by its rule.  given: cotangent, node, inputs.  Numbers are constants."""
+def pulled_by_rule(
+    kind: Kind, masked: bool, given: Sequence[Node], *, looks: bool = False
+) -> Sequence[Tensor | None]:
+    """The cotangents of a node's inputs by its rule.  Numbers are constants.
+
+    given    cotangent, node, inputs;  looks: the rule looks at how the cotangent was recorded, if it can
+    """
     bar, y, *xs = given
     if kind.op.pull is None:
         raise missing_rule(y)
     before, state.now.literal = state.now.literal, True
     try:
-        return kind.op.pull(handle(bar), handle(y), list(map(handle, xs)), kind.params, masked)
+        more = (False,) if "cancels" in kind.op.traits and not looks else ()
+        return kind.op.pull(handle(bar), handle(y), list(map(handle, xs)), kind.params, masked, *more)
     finally:
         state.now.literal = before
 

@@ -11,6 +11,7 @@ from autodiff.tape import machine, walk
 from autodiff.tape.node import data_node
 from autodiff.tape.program import placed
 from autodiff.tape.walk import history
+from autodiff.transforms.backward_pass import looking
 from autodiff.transforms.reverse import ReversePass
 
 
@@ -65,7 +66,8 @@ def recorded(past, results, targets, masked, tracks):
     """The recording of a pass, as a program of its own, and for which targets; masked or not; how many rules ran."""
     seeds = [data_node(ad.tensor(np.ones(n.kind.out.shape)).node.kind, np.ones(n.kind.out.shape)) for n in results]
     before = work().rules
-    found = ReversePass(past, list(zip(results, seeds, masked, strict=True)), tuple(targets), tracks).reached()
+    starts, looks = list(zip(results, seeds, masked, strict=True)), looking(past, seeds, tracks)
+    found = ReversePass(past, starts, tuple(targets), tracks, looks).reached()
     bars = [bar for _, bar, _ in found]
     program, inputs, _ = placed([b for b in dict.fromkeys(bars) if b.value is None], (), ())
     place = {n: i for i, n in enumerate([*past, *seeds])}
