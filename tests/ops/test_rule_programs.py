@@ -11,7 +11,7 @@ from autodiff.ops import recorder
 from autodiff.tape.ask import evaluate
 from autodiff.tape.walk import history, needed, structure
 from autodiff.transforms import forward, reverse, second_order
-from autodiff.transforms.backward_pass import is_looked_at
+from autodiff.transforms.backward_pass import looking
 from autodiff.transforms.batch import walk
 from autodiff.transforms.batch.walk import NoBatchRule
 from autodiff.transforms.reverse import ReversePass
@@ -30,7 +30,9 @@ class Direct:
 
 def recorded(roots, seeds, leaves, tracks):
     """The gradients of leaves, and what they were recorded as; of one that tracks the cotangent is masked."""
-    found = {n: (bar, masked) for n, bar, masked in ReversePass(history(roots), seeds, tuple(leaves), tracks).reached()}
+    past = history(roots)
+    run = ReversePass(past, seeds, tuple(leaves), tracks, looking(past, [seed[1] for seed in seeds], tracks))
+    found = {n: (bar, masked) for n, bar, masked in run.reached()}
     gradients = [found[n][0] for n in leaves if n in found]
     parts, number, _ = structure(needed(gradients), gradients)
     return parts, [number[g] for g in gradients], [(n in found and found[n][1]) for n in leaves]
@@ -81,14 +83,16 @@ def test_many_cotangents_at_once_give_what_each_of_them_gives(case):
     tracked, past = tuple([leaves[i].node for i in case.wrt]), history([y.node])
     bars = [ad.tensor(np.full(y.shape, k, y.dtype)) for k in (1.0, -0.5)]
     with patience(8):
-        each = [values(ReversePass(past, [(y.node, bar.node)], tracked, True).cotangents()) for bar in bars]
+        looks = looking(past, [bar.node for bar in bars], True)
+        each = [values(ReversePass(past, [(y.node, bar.node)], tracked, True, looks).cotangents()) for bar in bars]
     expected = [np.stack(found) for found in zip(*each, strict=True)]
-    if is_looked_at(past):
+    looks = looking(past, [bar.node for bar in bars], False)
+    if looks:
         return  # the cotangents are computed one by one, and so they are where these errors are raised
     one_by_one = NoBatchRule, ad.ConcretizationError
     with patience(0 if np.float32 in case.dtypes else 8), suppress(*one_by_one):
         for _ in range(3):
-            found = ReversePass(past, [(y.node, ad.stack(bars).node)], tracked, False, second_order.many(2))
+            found = ReversePass(past, [(y.node, ad.stack(bars).node)], tracked, False, looks, second_order.many(2))
             gradients = values(found.cotangents())
             assert [g.shape for g in gradients] == [g.shape for g in expected]
             for g, e in zip(gradients, expected, strict=True):
