@@ -12,7 +12,7 @@ Indices are values of type `index`, one per dimension, made with the same builde
     Scatter   zeros, then out[target(j)] += updates[j] for all j, in index order
     Call      a call of the NumPy reference, which fuses with nothing (host rules, eigh, qr, svd)
     Dense     linear algebra, matrix by matrix: machine code if that is as fast, else a call of the reference
-    Order     the positions of the elements of each row in sorted order: argsort
+    Order     the positions of elements in sorted order along one axis, or the elements: argsort
     Fourier   a Fourier transform along one axis
     Nest      loops and branches, which run graphs: machine code if all graphs allow it
 """
@@ -125,8 +125,8 @@ def factor_row_stride(columns: int) -> int:
 
 @record(frozen=True)
 class Order(Call):
-    """A stable sort of each row by machine code, in rising order, or falling if `descending` is true; nan is larger
-    than all numbers.  The result holds the positions of the elements."""
+    """A stable sort along the parameter `axis` by machine code, in rising order, or falling if `descending` is true;
+    nan is larger than all numbers.  The result holds the positions of the elements, or the elements."""
 
 
 #: The number of rows of a Fourier transform that machine code handles in parallel, in one vector.

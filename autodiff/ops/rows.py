@@ -2,7 +2,7 @@
 
     take_along    y[..., j, ...] = x[..., index[..., j, ...], ...]
     scatter_along the transpose of take_along
-    argsort       the indices that sort along the last axis; `sort` takes the elements in this order
+    argsort       the indices that sort along an axis; `sort` takes the elements in this order
 
 Indices are checked as in `gathering`.
 """
@@ -23,7 +23,7 @@ from .creation import iota
 from .declare import as_count
 from .gathering import bounds_of_take, check_indices, index_tensor, scattered, within
 from .primitive import I32, I64, OwnPrimitive, broadcast_avals, expect, linear, primitive, spread_to, with_extent
-from .shaping import on_axis, reshaped, swapaxes
+from .shaping import on_axis, reshaped
 from .template import public
 
 
@@ -132,17 +132,18 @@ def one_hot(indices, classes, *, dtype=np.float64):
     return cast_to(reshaped(index, (*index.shape, 1)) == places, dtype_of(dtype, "one_hot"))
 
 
-def _reference(x: np.ndarray, *, descending: bool) -> np.ndarray:
+def _reference(x: np.ndarray, *, axis: int, descending: bool) -> np.ndarray:
     """NumPy's stable argsort; if descending, of the reversed rows, so that equal elements keep their order."""
     if not descending:
-        return np.argsort(x, kind="stable")
-    return np.flip(x.shape[-1] - 1 - np.argsort(np.flip(x, -1), kind="stable"), -1)
+        return np.argsort(x, axis, kind="stable")
+    rows = np.flip(x, axis)
+    return np.flip(x.shape[axis] - 1 - np.argsort(rows, axis, kind="stable"), axis)
 
 
 _argsort = primitive(
     "argsort",
     _reference,
-    infer=lambda x, *, descending: x.with_dtype(I64),
+    infer=lambda x, *, axis, descending: x.with_dtype(I64),
     lower=Order(),
     discrete=True,
 )
@@ -163,7 +164,7 @@ def argsort(x, axis=-1, *, descending=False, stable=True):
     i64[4] [0 2 1 3]
     """
     x, along = on_axis("argsort", x, axis)
-    return swapaxes(_ordered(swapaxes(x, along, -1), bool(descending)), along, -1)
+    return _ordered(x, along, bool(descending))
 
 
 @public(1, takes="T")
@@ -181,25 +182,25 @@ def sort(x, axis=-1, *, descending=False, stable=True):
     f64[3] [0. 1. 0.]
     """
     x, along = on_axis("sort", x, axis)
-    rows = swapaxes(x, along, -1)
-    return swapaxes(_taken(rows, _ordered(rows, bool(descending))), along, -1)
+    return _taken(x, _ordered(x, along, bool(descending)), along)
 
 
-def _ordered(x: Tensor, descending: bool) -> Tensor:
-    """The indices that sort each row of x; complex numbers are sorted by each key in turn, the major key last.
+def _ordered(x: Tensor, axis: int, descending: bool) -> Tensor:
+    """The indices that sort x along an axis; complex numbers are sorted by each key in turn, the major key last.
 
     The order is NumPy's: by real part, then imaginary part; after all numbers without nan come those with nan in the
     imaginary part, then those with nan in the real part, then those with nan in both.
     """
     if x.dtype.kind != "c":
-        return record(_argsort, (x,), (descending,))
+        return record(_argsort, (x,), (axis, descending))
     re, im = real_part(x), imaginary_part(x)
     lacks = [cast_to(isnan(p), I32) for p in (im, re)]
-    order = record(_argsort, (im,), (descending,))
+    order = record(_argsort, (im,), (axis, descending))
     for key in (re, lacks[0] + lacks[1] * 2):
-        order = _taken(order, record(_argsort, (_taken(key, order),), (descending,)))
+        by_key = record(_argsort, (_taken(key, order, axis),), (axis, descending))
+        order = _taken(order, by_key, axis)
     return order
 
 
-def _taken(x: Tensor, order: Tensor) -> Tensor:
-    return take_along_axis(x, order, -1) if x.size else x
+def _taken(x: Tensor, order: Tensor, axis: int) -> Tensor:
+    return take_along_axis(x, order, axis) if x.size else x

@@ -1,9 +1,9 @@
 """Stable argsort of rows, in native Python (`codegen.native`).
 
-    i32 order(pointers, extents)      pointers (x, out), extents (n, flip, begin, end)
+    i32 order(pointers, extents)      pointers (x, out), extents (n, inner, flip, begin, end)
 
-writes for each row in [begin, end) the indices of its n elements in rising order; equal elements keep their order.
-flip is -1 for a falling order, else 0.
+writes for each row in [begin, end) the indices of its n elements in rising order; equal elements keep their order.  The
+elements of a row are `inner` apart.  flip is -1 for a falling order, else 0.
 
 The code sorts 64-bit words: 32 bits of the element's key above its index, so that all words differ.  A key is a signed
 integer that orders as the elements do.  The key of a float is its bits, with all but the sign flipped if it is
@@ -340,21 +340,40 @@ def order_of(dtype, features):
         for r in range(count):
             finish(x + u64(r) * n, out + u64(r) * n, other, n, flip, scales + 2 * r)
 
+    @native(inline=False)
+    def order_columns(x: ptr[E], out: ptr[i64], memory: ptr[i64], n: u64, inner: u64, flip: E, count: u64) -> void:
+        """Order `count` adjacent columns, by way of copies as rows."""
+        found = memory + n
+        rows = ptr[E](found + n * lanes)
+        for i in range(n):
+            for j in range(count):
+                rows[u64(j) * n + u64(i)] = x[u64(i) * inner + u64(j)]
+        order_rows(rows, found, memory, n, flip, count)
+        for m in range(n):
+            for k in range(count):
+                out[u64(m) * inner + u64(k)] = found[u64(k) * n + u64(m)]
+
     @native
     def order(pointers: ptr[ptr], extents: ptr[u64]) -> i32:
         x = ptr[E](pointers[0])
         out = ptr[i64](pointers[1])
         n = extents[0]
-        flip = E(extents[1])
-        r = extents[2]
-        end = extents[3]
-        memory = ptr[i64](allocated(8 * n))
+        inner = extents[1]
+        flip = E(extents[2])
+        r = extents[3]
+        end = extents[4]
+        memory = ptr[i64](allocated(8 * n * (u64(1) if inner == 1 else u64(1 + 2 * lanes))))
         if memory is None:
             return i32(refused)
-        beside = u64(lanes) if n <= MOST else u64(1)
         while r < end and n > 0:
-            count = end - r if end - r < beside else beside
-            order_rows(x + r * n, out + r * n, memory, n, flip, count)
+            count = end - r if end - r < lanes else u64(lanes)
+            if inner == 1:
+                count = count if n <= MOST else u64(1)
+                order_rows(x + r * n, out + r * n, memory, n, flip, count)
+            else:
+                at = r // inner * (n * inner) + r % inner
+                count = count if count < inner - r % inner else inner - r % inner
+                order_columns(x + at, out + at, memory, n, inner, flip, count)
             r += count
         free_memory(memory)
         return i32(0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from typing import TYPE_CHECKING
 
 from .. import lowering
@@ -25,15 +26,16 @@ _ROWS = 8
 
 def is_native(node: Node) -> bool:
     """True if a call is a sort that has machine code: its rows are short enough for the indices in keys."""
-    return isinstance(node.op.lower, lowering.Order) and node.aval.shape[-1] <= 1 << 31
+    return isinstance(node.op.lower, lowering.Order) and node.aval.shape[node.keywords["axis"]] <= 1 << 31
 
 
 def order_step(node: Node, slots: tuple[int, ...]) -> tuple[NativeStep, tuple[MachineCode]]:
     """The native step for a sort on these slots, and its code."""
     (x,) = node.inputs
-    n = x.aval.shape[-1]
+    axis, falls = node.keywords["axis"], node.keywords["descending"]
+    n, inner = x.aval.shape[axis], math.prod(x.aval.shape[axis + 1 :])
     rows = x.aval.size // n if n else 0
-    extents = n, -1 if node.keywords["descending"] else 0
+    extents = n, inner, -1 if falls else 0
     code = objects.native_code("order", functools.partial(text_of, node), words=f"of {dtype_name(x.aval.dtype)}")
     share = share_of_rows(rows, ORDERED * n, _ROWS)
     return NativeStep(code.address("order"), slots, extents if share else (*extents, 0, rows), share), (code,)

@@ -76,5 +76,5 @@ def test_a_network_of_a_turned_half_orders_what_falls_then_rises():
 
 
 def test_an_order_takes_no_python():
-    graph = parse("f(x: f64[300]) { y = argsort(x, descending=False) return y }")
+    graph = parse("f(x: f64[300]) { y = argsort(x, axis=0, descending=False) return y }")
     assert compiler.compile_graph(graph).plan

@@ -16,10 +16,11 @@ DTYPES = {"f32": "float32", "f64": "float64", "i32": "int32", "i64": "int64", "b
 #: Machines by what LLVM says they have: vectors packed by masks, by a table, and not at all.
 FEATURES = {"avx512": "+avx2,+fma,+avx512f,+avx512dq,+avx512vl,+avx512bw", "avx2": "+avx2,+fma", "plain": ""}
 
-#: Rows that a network sorts, more and fewer than vectors have lanes, and longer ones; nothing at all.
+#: Rows that a network sorts, more and fewer than vectors have lanes, and longer ones; columns; nothing at all.
 SHAPES = [
-    *[(n,) for n in (0, 1, 2, 15, 16, 17, 31, 33, 63, 64, 65, 300, 1000, 5000)],
-    *[(9, n) for n in (2, 33, 64, 65, 200, 511, 512, 513)], (19, 200), (3, 600), (2, 5, 400), (3, 2, 0), (3, 0, 2),
+    *[((n,), 0) for n in (0, 1, 2, 15, 16, 17, 31, 33, 63, 64, 65, 300, 1000, 5000)],
+    *[((9, n), 1) for n in (2, 33, 64, 65, 200, 511, 512, 513)],
+    ((200, 19), 0), ((600, 3), 0), ((2, 400, 5), 1), ((3, 0, 2), 0), ((3, 0, 2), 1),
 ]  # fmt: skip
 
 
@@ -70,11 +71,11 @@ def text_of(name, features):
     return Translation().text([order_rows.order_of(name, features)])
 
 
-def status_of(code, x, descending, out):
+def status_of(code, x, axis, descending, out):
     """`order` of a module, called as a step is."""
-    n = x.shape[-1]
+    n, inner = x.shape[axis], int(np.prod(x.shape[axis + 1 :]))
     pointers = (ctypes.c_void_p * 2)(x.ctypes.data, out.ctypes.data)
-    extents = (ctypes.c_int64 * 4)(n, -1 if descending else 0, 0, x.size // n if n else 0)
+    extents = (ctypes.c_int64 * 5)(n, inner, -1 if descending else 0, 0, x.size // n if n else 0)
     return ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)(code.address("order"))(pointers, extents)
 
 
@@ -84,20 +85,20 @@ def test_an_order_for_each_kind_of_machine_is_the_stable_one_of_numpy(name, feat
     if features == "avx2" and "+avx2" not in engine.target_features().split(","):
         pytest.skip("this machine has no AVX2")
     code = objects.compiled(text_of(name, FEATURES[features]))
-    for shape, descending in itertools.product(SHAPES, (False, True)):
+    for (shape, axis), descending in itertools.product(SHAPES, (False, True)):
         for x in many(DTYPES[name], shape, rng):
             x, order = np.ascontiguousarray(x), np.empty(x.shape, np.int64)
-            assert status_of(code, x, descending, order) == 0
-            np.testing.assert_array_equal(order, stable_order(x, -1, descending))
+            assert status_of(code, x, axis, descending, order) == 0
+            np.testing.assert_array_equal(order, stable_order(x, axis, descending))
 
 
 def test_an_order_without_memory_says_so(rng):
     nothing = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_size_t)(lambda size: None)
     text = text_of("f64", engine.target_features()).replace("@PyMem_RawMalloc(", "@no_memory(")
     code = objects.compiled(text, {"no_memory": ctypes.cast(nothing, ctypes.c_void_p).value})
-    for shape in ((300,), (3, 200)):
+    for shape, axis in (((300,), 0), ((200, 3), 0)):
         x = rng.standard_normal(shape)
-        assert status_of(code, x, False, np.empty(shape, np.int64)) == Status.NO_MEMORY
+        assert status_of(code, x, axis, False, np.empty(shape, np.int64)) == Status.NO_MEMORY
 
 
 @pytest.mark.parametrize("descending", [False, True])
