@@ -45,8 +45,7 @@ _CHEAP, _MODERATE = 14, 40
 #: A long loop that does little more than add takes eight registers if they are narrow: as many partial results as
 #: four of 64 bytes hold, so that the error is as small.  Short rows of 40 floats would take 1.6 times as long.
 _CHEAPEST, _LONG_TRIPS, _FULL_BYTES = 6, 512, 64
-#: From this cost on a loop is written once, with a mask throughout; where masks are expensive, from that of a large
-#: loop on (Zen 3: Black-Scholes of 1e6 takes .78 of the time without, the chain of 1e5 .91).
+#: From this cost on a loop is written once, with a mask throughout.
 EXPENSIVE = 60
 #: The cost of AVX2's masked store: 12 cycles of floats, 6 of doubles (Zen 3).  Rows of 5 floats take .3 without it.
 _STORE_F32, _STORE_F64 = 28, 6
@@ -108,9 +107,8 @@ def phases(plan: LoopPlan, trips: int | None, target: Target, *, in_one: bool = 
         return _falling(trips)
     if trips is not None and trips % wide == 0:
         return [Phase(wide, trips, False)]
-    is_expensive = plan.is_large if target.masks_are_expensive else plan.cost >= EXPENSIVE
-    # Under a mask no iteration is interior.
-    if target.has_masks and is_expensive and plan.interior is None and not plan.has_strided_access:
+    is_expensive = plan.cost >= EXPENSIVE and plan.interior is None  # under a mask no iteration is interior
+    if target.has_masks and is_expensive and not plan.has_strided_access:
         return [Phase(wide, trips, True)]
     full, rest = (trips - trips % wide, trips % wide) if trips is not None else (None, None)
     found = [Phase(wide, full, False)]

@@ -133,7 +133,7 @@ class VectorLoop(VectorMemory):
         """The mask of the lanes whose element is before the end."""
         lanes = self.lanes
         rest = self.body.value(f"sub i64 {stop}, {counter}")
-        if self.plan.is_large and self.body.target.masks_are_expensive:
+        if self.body.target.masks_are_expensive:
             self.whole = self.body.value(f"icmp sge i64 {rest}, {lanes}")
         rest = self.body.value(self.call("llvm.umin.i64", "i64", ("i64", rest), ("i64", lanes)))
         rest = self.body.value(f"trunc i64 {rest} to i32")
